@@ -77,8 +77,7 @@ def test_flows_with_different_durations_are_unlike():
 
 def test_shares_are_compared_by_difference():
     first = [10.0 + n / 10 for n in range(8)]
-    result = compare(first, [v + 5 for v in first], is_share=True)
-    assert result.words.startswith("+5 fps (")
+    assert compare(first, [v + 5 for v in first], is_share=True).words.startswith("+5 fps (")
 
 
 @pytest.mark.parametrize("lower", [True, False])

@@ -185,8 +185,7 @@ def test_first_line_mentions_changes_that_the_resolution_hides():
     words, tone = read_first_line(coarse)
     assert tone == "warning"
     assert "1 of 1" in words
-    steady = make_series(*[5.0] * 20)
-    assert read_first_line(steady)[1] == "good"
+    assert read_first_line(make_series(*[5.0] * 20))[1] == "good"
     worse = make_series(*[100.0] * 10, *[90.0] * 10)
     words, tone = read_first_line(worse)
     assert tone == "bad"

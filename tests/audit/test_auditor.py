@@ -128,8 +128,7 @@ def test_interrupted_device_that_is_not_restored_starts_no_variant():
 
 
 def test_unsupported_variant_is_not_testable():
-    device = Device(Siit(), refused=["lowest_ipv6_mtu"])
-    progress, _ = audit(device, clauses=["no-df"])
+    progress, _ = audit(Device(Siit(), refused=["lowest_ipv6_mtu"]), clauses=["no-df"])
     verdicts = {f.clause: f.verdict for f in progress.findings}
     assert verdicts["rfc7915-4-no-df-fits"] == "conforms"
     assert verdicts["rfc7915-4-no-df-fits-1400"] == "not testable"
@@ -165,8 +164,7 @@ def test_user_params_override_preferred_params():
 
 
 def test_clat_has_a_prefix_for_benchmark_addresses():
-    device = Device(with_params(Clat(), plat_prefix="64:ff9b::/96"))
-    _, selection = choose_clauses(device, (), ())
+    _, selection = choose_clauses(Device(with_params(Clat(), plat_prefix="64:ff9b::/96")), (), ())
     assert len(selection.clauses) > 140
 
 
@@ -236,8 +234,7 @@ def test_clause_that_does_not_conform_is_repeated(verdicts, tries, verdict):
 
 
 def test_long_clause_is_tried_once():
-    outcome = carry_out(make_clause(["deviates"], lasts_s=60), Recorder(), AuditRequest())
-    assert outcome.tries == 1
+    assert carry_out(make_clause(["deviates"], lasts_s=60), Recorder(), AuditRequest()).tries == 1
 
 
 def test_deviation_from_may_clause_is_information():
@@ -269,8 +266,7 @@ def test_device_lost_during_variant_keeps_earlier_findings():
     class LostInVariant(Device):
         def with_params(self, params):
             changed = super().with_params(params)
-            lost = DutError("it was started anew", code="command-failed")
-            changed.options = None, lost, 1, ()
+            changed.options = None, DutError("it was started anew", code="command-failed"), 1, ()
             return changed
 
     progress, error = audit(LostInVariant(Siit()))

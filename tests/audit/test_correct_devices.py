@@ -145,8 +145,7 @@ def clats(draw):
 @composite
 def lwb4s(draw):
     offset, length = draw(port_sets())
-    psid = draw(integers(0, (1 << length) - 1))
-    return {"psid_offset": offset, "psid_len": length, "psid": psid}
+    return {"psid_offset": offset, "psid_len": length, "psid": draw(integers(0, (1 << length) - 1))}
 
 
 @composite

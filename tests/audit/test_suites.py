@@ -97,8 +97,7 @@ def test_planted_fault_of_nat_is_found(fault):
 
 def test_nat66_has_three_required_clauses():
     clauses = [c for v, _, s in list_configurations(Nat66()) for c in NAT.list_clauses(s, v)]
-    required = [c.label for c in clauses if c.level != "MAY"]
-    assert required == ["mapped", "query", "tcp-exchange"]
+    assert [c.label for c in clauses if c.level != "MAY"] == ["mapped", "query", "tcp-exchange"]
 
 
 def test_wrong_prefix_length_is_found():

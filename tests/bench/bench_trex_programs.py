@@ -86,8 +86,7 @@ def measure_frame_time(attachment: Attachment, compiled: StreamSet) -> float:
     Raises:
         TesterError: TRex does not report how many frames it dropped.
     """
-    streams = [dict(stream.trex) for stream in compiled.streams]
-    attachment.ask("load", port=0, streams=streams)
+    attachment.ask("load", port=0, streams=[dict(stream.trex) for stream in compiled.streams])
     burst = Burst(index=0, pps=OFFERED_FPS, frames=int(OFFERED_FPS * SECONDS), isg=0.0, pg_id=None)
     answer = attachment.ask(
         "run_trial", deadline_s=60, bursts={"0": [asdict(burst)]}, due_s=SECONDS, receive=[1],

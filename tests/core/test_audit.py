@@ -178,8 +178,7 @@ def test_too_short_timers_deviate_within_the_time_limit(monkeypatch, tmp_path, t
 
 
 def test_device_in_use_is_not_audited(monkeypatch):
-    in_use = DutError("in use by ann", code="command-failed")
-    session = Mock(**{"open.side_effect": in_use})
+    session = Mock(**{"open.side_effect": DutError("in use by ann", code="command-failed")})
     monkeypatch.setattr(audit_device, "make_session", lambda *rest: session)
     device = RunDevice(resolve_setup(plugin="siit"), ("one", "two"))
     with pytest.raises(DutError):

@@ -229,8 +229,7 @@ def test_run_resumes_in_any_benchmark(tmp_path, plugin, benchmarks, crash_at, de
 
 def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    setup = make_setup(resolve_run("latency"))
-    check_capabilities(setup)
+    check_capabilities(make_setup(resolve_run("latency")))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         measure_run(resolve_run("pdv"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -335,8 +334,7 @@ def test_event_outside_the_stream_makes_trial_invalid(started_s, valid):
         started = datetime.now(timezone.utc) + timedelta(seconds=started_s)
         return TrialResult({}, started=started.isoformat(timespec="milliseconds"))
 
-    result = measure_with_event(RESET_TRIAL, measure_trial, lambda: None)
-    assert bool(result.faults) is not valid
+    assert bool(measure_with_event(RESET_TRIAL, measure_trial, lambda: None).faults) is not valid
 
 
 def test_ctrl_c_does_not_reach_hook():

@@ -168,8 +168,7 @@ def test_report_has_curves_of_named_values_cores_and_mixtures(tmp_path):
         assert f"T(a) = {formula}" in text
     assert not (out / "report.html").exists()  # not requested
     assert v6t("report", out).status == 0
-    page = (out / "report.html").read_text()
-    assert page.count("<svg") == 3  # names, cores, mixtures
+    assert (out / "report.html").read_text().count("<svg") == 3  # names, cores, mixtures
 
 
 def test_dry_run_only_prints_an_estimate(tmp_path):
@@ -182,8 +181,7 @@ def test_dry_run_only_prints_an_estimate(tmp_path):
 def test_filter_selects_runs_by_the_value_of_a_setting():
     campaign = list_packaged_campaigns()["siit"]
     plan = partial(plan_campaign, campaign, tester="sim", experiments=("frame-loss",))
-    drivers = {run.config["dut"]["driver"] for run in plan().runs}
-    assert len(drivers) > 1
+    assert len({run.config["dut"]["driver"] for run in plan().runs}) > 1
     selected = plan(run_filter={"dut.driver": "tayga"})
     assert {run.config["dut"]["driver"] for run in selected.runs} == {"tayga"}
     with pytest.raises(UsageError, match="no run has") as error:
@@ -428,8 +426,7 @@ def test_settings_change_along_with_an_axis(tmp_path):
 ])  # fmt: skip
 def test_plan_changed_by_hand_is_rejected(changes, code, tmp_path):
     """A plan that was changed cannot make v6t write files."""
-    campaign = plan_campaign(write_file(tmp_path), tester="sim")
-    create_campaign(campaign, tmp_path / "out")
+    create_campaign(plan_campaign(write_file(tmp_path), tester="sim"), tmp_path / "out")
     plan = tmp_path / "out" / "campaign.json"
     content = json.loads(plan.read_text())
     if isinstance(changes.get("runs"), list):
@@ -579,6 +576,5 @@ def test_undo_record_of_incorrect_run_is_not_deleted(tmp_path):
     v6t("campaign", write_file(tmp_path, text), *options)
     (run,) = out.glob("*-directions-*")
     (run / "dut-undo.json").write_text("{}")
-    done = v6t("campaign", "--resume", out, "--no-report")
-    assert done.status == TranslationError.exit_code
+    assert v6t("campaign", "--resume", out, "--no-report").status == TranslationError.exit_code
     assert [path.parent.name for path in out.glob("*/dut-undo.json")] == [f"{run.name}-2"]

@@ -229,8 +229,7 @@ def test_file_modes_follow_umask_except_for_secrets(tmp_path):
 def test_unnamed_runs_get_unique_directories(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--label", "../a b/\n")
-        assert done.status == 0
+        assert v6t(*SIM, "--reps", 1, "--mode", "forward", "--label", "../a b/\n").status == 0
     names = [path.name for path in (tmp_path / "runs").iterdir()]
     assert len(names) == 2
     assert all(name.split("-mape-br-")[1].startswith("a-b") for name in names)

@@ -169,8 +169,7 @@ def test_several_runs_are_compared_with_the_first(runs):
 def test_comparison_is_written_to_a_page_markdown_or_json(runs, tmp_path):
     created = json.loads((runs / "slow" / "manifest.json").read_text())["created"]
     title = "MAP-E border relay on reference device"
-    texts = {"html": [title, created[:10], "<svg"], "md": [], "json": []}
-    for suffix, expected in texts.items():
+    for suffix, expected in {"html": [title, created[:10], "<svg"], "md": [], "json": []}.items():
         path = tmp_path / f"out.{suffix}"
         done = v6t("compare", runs / "first", runs / "slow", "-o", path)
         assert (done.status, done.out) == (7, "")
@@ -181,8 +180,7 @@ def test_comparison_is_written_to_a_page_markdown_or_json(runs, tmp_path):
 def test_json_follows_its_schema_and_replaces_an_earlier_comparison(runs, tmp_path):
     path = tmp_path / "results.json"
     path.write_text("{}")
-    done = v6t("compare", runs / "first", runs / "slow", "--json", "-o", path)
-    content = json.loads(done.out)
+    content = json.loads(v6t("compare", runs / "first", runs / "slow", "--json", "-o", path).out)
     jsonschema.validate(content, read_schema("comparison-1"))
     assert content["runs"] == ["first", "slow"]
     assert json.loads(path.read_text()) == content

@@ -62,8 +62,7 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
         preset="quick", modes=["reverse"], frame_sizes=[552], seed=0, label="flag",
         tester_options={"capacity_fps": "7"}, dut_params={"psid_offset": "3"},
     )  # fmt: skip
-    ports = {"min": "5", "max": "9"}
-    assert run.params == {"ea_len": 13, "psid_offset": "0", "fw_dport": ports}
+    assert run.params == {"ea_len": 13, "psid_offset": "0", "fw_dport": {"min": "5", "max": "9"}}
     assert (run.preset, run.modes, run.frame_sizes) == ("quick", ("reverse",), (552,))
     assert (run.seed, run.label) == (0, "flag")
     assert run.tester.kind == "sim"

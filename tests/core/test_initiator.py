@@ -97,8 +97,7 @@ def test_emulated_hosts_follow_the_initiator(setup):
 
 def test_initiator_is_kept_in_run_files(run, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(run.to_json()))
-    files = write_run_files(tmp_path / "config.json", tmp_path / "again")
-    assert resolve(*files) == run
+    assert resolve(*write_run_files(tmp_path / "config.json", tmp_path / "again")) == run
 
 
 def test_capacity_key_depends_on_initiator(run):
@@ -106,8 +105,7 @@ def test_capacity_key_depends_on_initiator(run):
     links = run.links.model_copy(update={"left": run.links.right})
     for initiator in ("left", "right"):
         setup = make_setup(run.model_copy(update={"initiator": initiator, "links": links}))
-        sizes = setup.technology.make_frame_pair(64)
-        spec = make_capacity_spec(setup.settings, sizes, "forward")
+        spec = make_capacity_spec(setup.settings, setup.technology.make_frame_pair(64), "forward")
         keys.add(SelfTest(setup, spec, {}, measure=None).key)
     assert len(keys) == 2
 

@@ -167,8 +167,7 @@ def test_run_worse_than_baseline_ends_with_status_7(tmp_path):
     fast, slow = tmp_path / "fast", tmp_path / "slow"
     options = ("--reps", "4", "--set-tester")
     assert v6t(*SHORT, *options, "capacity_fps=600000", "-o", fast).status == 0
-    run = (*SHORT, *options, "capacity_fps=300000", "-o", slow)
-    for command in (run, ("resume", slow)):
+    for command in ((*SHORT, *options, "capacity_fps=300000", "-o", slow), ("resume", slow)):
         done = v6t(*command, "--baseline", fast)
         assert (done.status, "worse" in done.out) == (7, True)
 

@@ -99,8 +99,7 @@ def test_siit_sample_sends_real_to_virtual_addresses(tmp_path):
 
 @pytest.mark.parametrize("unused", ["::", "0:0::0"])
 def test_siit_sample_without_background_address_is_converted(tmp_path, unused):
-    setup = convert(tmp_path, SIIT.replace("2001:2:0:8000::2", unused))
-    assert setup.settings.plugin == "siit"
+    assert convert(tmp_path, SIIT.replace("2001:2:0:8000::2", unused)).settings.plugin == "siit"
 
 
 def test_siit_with_varying_addresses_sends_all_of_both_ranges(tmp_path):

@@ -113,8 +113,7 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
     measure(tmp_path / "slow", device=slow, goals=other, repetitions=6)
     comparison = compare_runs([load_run(path), load_run(tmp_path / "slow")], False)
     lines = {line.what: line for line in comparison.lines}
-    ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
-    assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
+    assert lines["lower bound, NDR 0.7f0.7d0l0e"].effect.estimate == pytest.approx(0.5, rel=0.02)
     assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
     assert not any("PDR" in quantity for quantity in lines)  # the exceed ratios differ
 
@@ -145,8 +144,7 @@ def test_plan_warns_about_nonstandard_goals():
 
 def test_unrecommended_goals_give_warnings():
     goals = "[{name: a, final_trial_s: 1}, {name: b, loss_ratio: 0.01, exceed_ratio: 0.5}]"
-    done = v6t(*SIM, "--measure", "mlrsearch", "--goals", goals, "--dry-run")
-    text = " ".join(done.out.split())
+    text = " ".join(v6t(*SIM, "--measure", "mlrsearch", "--goals", goals, "--dry-run").out.split())
     assert "final trial durations" in text
     assert "goal b: " in text and "b (0.7f0.7d1l50e)" in text
 

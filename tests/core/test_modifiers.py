@@ -60,8 +60,7 @@ def make_plan(plugin, dut, modifier, **more):
 
 def read_rules(step, side):
     """Return the rules of a filter step for frames that enter on one side."""
-    chain = step.text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
-    return chain.splitlines()
+    return step.text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0].splitlines()
 
 
 @pytest.mark.parametrize("vlan", ["", "left: {vlan: 5}, right: {vlan: 6}"])
@@ -191,8 +190,7 @@ def test_filters_let_the_background_pass(vlans, tmp_path):
     assert [words[0] for words in permits] == ["ip", "ip6"] * 2
     assert "2001:2:0:f000::/64" in permits[1] and "2001:2:0:f001::/64" in permits[1]
     ports = ["v6t-left", "v6t-right", "v6t-left-bg", "v6t-right-bg"] if vlans else ["left", "right"]
-    sides = ["left", "right"] * (2 if vlans else 1)
-    for port, side in zip(ports, sides, strict=True):
+    for port, side in zip(ports, ["left", "right"] * (2 if vlans else 1), strict=True):
         assert f'iifname "{port}" jump from_{side}\n    iifname "{port}" drop' in step.text
     assert step.text.count(" jump ") == len(ports)
 
@@ -213,8 +211,7 @@ def test_unused_route_is_moved_and_removed(plugin, dut):
 
 
 def test_live_change_and_route_update_differ():
-    benchmarks = ("reconfiguration",)
-    plan, _ = make_plan("ipv4-router", "linux-router", "routing", benchmarks=benchmarks)
+    plan, _ = make_plan("ipv4-router", "linux-router", "routing", benchmarks=("reconfiguration",))
     assert plan.live_change is not None and plan.route_update is not None
     assert plan.live_change.show_command != plan.route_update.show_command
 
@@ -525,8 +522,7 @@ def test_blocked_time_of_a_simulated_device_is_measured(tmp_path):
     """The device forwards nothing for 40 ms after each change, and every frame otherwise."""
     out = tmp_path / "out"
     run = resolve_reconfiguration(options={"reconfigure_s": "0.04"}, repetitions=3)
-    changes = measure_changes(out, run)
-    for change, directions in changes.items():
+    for change, directions in measure_changes(out, run).items():
         blocked_s = 0.0 if change == "nothing" else 0.04
         for result in directions.values():
             assert result["values"] == pytest.approx([blocked_s] * 3)

@@ -121,8 +121,7 @@ def test_simulation_needs_the_planned_trials(tmp_path):
     """The capacity of the simulated device is below the upper bound, so no step is skipped."""
     shape = ["--mode", "forward", "--reps", 3, "--resolution", RESOLUTION_FPS]
     expected = json.loads(v6t(*SIM, *shape, "--dry-run", "--json").out)["trials"]
-    done = v6t(*SIM, *shape, "--json", "-o", tmp_path / "out")
-    (record,) = json.loads(done.out)["results"]
+    (record,) = json.loads(v6t(*SIM, *shape, "--json", "-o", tmp_path / "out").out)["results"]
     steps = [count_halvings(fps, RESOLUTION_FPS) for fps in (MEDIA_104_FPS, record["upper_bound"])]
     assert len(record["trials"]) == expected - 3 * (steps[0] - steps[1])
 
@@ -266,8 +265,7 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
         benchmarks=("connection-rate", "throughput", "latency"),
         procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
     )  # fmt: skip
-    listener = Mock(Listener, on_trial_start=seen.append)
-    outcome = runner.execute(setup, tmp_path, listener)
+    outcome = runner.execute(setup, tmp_path, Mock(Listener, on_trial_start=seen.append))
     named = {stage for stage in plan(setup).stages if stage.mode != "connections"}
     assert named <= {call.args[1] for call in begin.call_args_list}
     assert len(seen) == len(outcome.trials)

@@ -324,8 +324,7 @@ def test_junit_has_a_case_per_point(run):
 
 
 def test_csv_is_in_siitperfs_column_order(run, tmp_path):
-    done = v6t("report", run, "--format", "csv", "-o", tmp_path / "out")
-    assert done.status == 0
+    assert v6t("report", run, "--format", "csv", "-o", tmp_path / "out").status == 0
     assert list(read_dir(tmp_path / "out")) == ["results.csv"]
     rows = read_csv(tmp_path / "out" / "results.csv")
     assert list(rows[0]) == [
@@ -357,16 +356,14 @@ def test_medians_csv_has_a_row_for_each_figure_of_each_benchmark(run):
 
 
 def test_markdown_tables_are_complete(run):
-    lines = (run / "report.md").read_text().splitlines()
-    rows = [line for line in lines if line.startswith("|")]
+    rows = [line for line in (run / "report.md").read_text().splitlines() if line.startswith("|")]
     assert rows and all(line.endswith("|") for line in rows)
     (median,) = [r["median"] for r in read_records(run, "throughput")]
     assert any(f"| {median:,.0f} |" in line for line in rows)
 
 
 def test_wrong_translation_is_reported_as_a_failure(tmp_path):
-    done = v6t(*SIM, "--set-tester", "mismatch=1", "--report", "-o", tmp_path)
-    assert done.status == 6
+    assert v6t(*SIM, "--set-tester", "mismatch=1", "--report", "-o", tmp_path).status == 6
     assert "translates incorrectly" in (tmp_path / "report.html").read_text()
     assert read_xml(tmp_path / "junit.xml").get("failures") == "1"
 
@@ -481,8 +478,7 @@ def draw_setup(run):
     ("nat44", " (Initiator): IPv4, 64", " (Responder): IPv4, 64"),
 ])  # fmt: skip
 def test_figure_shows_packets_on_each_link(plugin, left, right, tmp_path):
-    run = make_run(tmp_path / "run", plugin=plugin, procedure={"repetitions": 1})
-    page = draw_setup(run)
+    page = draw_setup(make_run(tmp_path / "run", plugin=plugin, procedure={"repetitions": 1}))
     assert f"left link{left} octets; right link{right} octets." in page
     if plugin == "ipv4aas":
         setting = page[page.index('<section id="setting"') :]
@@ -564,8 +560,7 @@ def test_printed_report_has_complete_tables(run, tmp_path):
     assert len(printed.tables) > len(EVERYTHING)
     for caption, rows in printed.tables.items():
         cells = re.split(r"[\s-]+", " ".join(cell for row in rows for cell in row))
-        expected = {word for word in cells if word.isascii() and len(word) < 12}
-        assert expected <= words, caption
+        assert {word for word in cells if word.isascii() and len(word) < 12} <= words, caption
     assert re.search(r"trials\s*\(folded away: not printed\)", text)
 
 
@@ -613,8 +608,7 @@ def test_reports_without_ipv6_never_mention_it(tmp_path):
         prose = text[: text.index("**Parameters of the technology**")]
         prose += text[text.index("\n## Throughput") : text.index("\n## Configuration and manifest")]
         assert [line for line in prose.splitlines() if "IPv6" in line] == [], name
-        page = (path / "report.html").read_text()
-        assert "IPv6/IPv4" not in page, name
+        assert "IPv6/IPv4" not in (path / "report.html").read_text(), name
         for table in make_all_tables(load_presentations(), load_run(path).records):
             assert not any("IPv6" in column.name for column in table.columns), name
 

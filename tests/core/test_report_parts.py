@@ -123,8 +123,7 @@ def test_figures_explain_whether_the_device_was_observed(simulated, device_loads
         benchmark="throughput", direction="forward", frame_sizes={"ipv6": 104, "ipv4": 64},
         repetitions=1, trials=[measured.key], invalid_trials=[], conditions={},
     )  # fmt: skip
-    manifest = {"setup": {"simulated": simulated}}
-    data = RunData("run", {}, [record], {}, manifest, trials=[measured])
+    data = RunData("run", {}, [record], {}, {"setup": {"simulated": simulated}}, trials=[measured])
     _, folded = draw_over_time(data, [record], FigureBudget(None))
     assert words in folded.blocks[0].text
 

@@ -94,8 +94,7 @@ def test_no_arguments_print_help():
     shown = v6t()
     assert shown.status == 0
     assert "Commands:" in shown.out
-    planned = v6t("run", "--dry-run")
-    assert planned.out.startswith("mape-br ")
+    assert v6t("run", "--dry-run").out.startswith("mape-br ")
 
 
 def test_latest_run_is_the_default(tmp_path, monkeypatch):
@@ -126,8 +125,7 @@ def test_printed_list_is_accepted_by_set(name):
     model = load_technology_type(name).params_model
     for row in json.loads(v6t("plugins", name, "--json").out)["parameters"]:
         if str(row["default"]).startswith("["):
-            params = parse_assignments({row["name"]: row["default"]})
-            assert model.model_validate(params) == model()
+            assert model.model_validate(parse_assignments({row["name"]: row["default"]})) == model()
 
 
 def test_all_skips_and_lists_unsupported_benchmarks(monkeypatch):

@@ -45,8 +45,7 @@ SOUND_PORTS = [
     *(({"ports": SOUND_PORTS, "clock_source": c}, []) for c in ("tsc", "kvm-clock", None, "")),
 ])  # fmt: skip
 def test_problems_of_the_open_tester_give_warnings(tester, words):
-    run = resolve(plugin="mape-br", tester="sim")
-    warnings = list(list_tester_warnings(run, tester))
+    warnings = list(list_tester_warnings(resolve(plugin="mape-br", tester="sim"), tester))
     assert len(warnings) == len(words)
     assert all(word in text for word, text in zip(words, warnings, strict=True))
 

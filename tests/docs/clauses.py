@@ -80,10 +80,9 @@ def load_rfc(number: str) -> ClauseTable:
 
 def load_requirements() -> ClauseTable:
     """Load v6t's own requirements."""
-    rows = [ClauseRow(name, **row) for name, row in load_file("requirements").items()]
     return ClauseTable(
         "Requirements", "v6t's own requirements, with the authoritative document in parentheses",
-        {}, rows,
+        {}, [ClauseRow(name, **row) for name, row in load_file("requirements").items()],
     )  # fmt: skip
 
 

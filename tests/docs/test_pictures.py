@@ -33,5 +33,4 @@ def test_picture_exists_is_small_and_has_alternative_text(page, words, picture):
         assert b"http" not in data.replace(b"http://www.w3.org/2000/svg", b"")
     else:
         assert data.startswith(b"\x89PNG")
-        width = int.from_bytes(data[16:20], "big")
-        assert 800 <= width <= 1600
+        assert 800 <= int.from_bytes(data[16:20], "big") <= 1600

@@ -37,8 +37,7 @@ def test_reference_has_every_command(reference):
 def test_reference_has_every_setting(reference):
     text = "".join(reference[f"{name}-file.md"] for name in ("run", "testbed", "campaign"))
     shown = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
-    names = {row.name.removeprefix("procedure.") for row in list_all_settings()}
-    assert names - shown == set()
+    assert {row.name.removeprefix("procedure.") for row in list_all_settings()} - shown == set()
 
 
 def test_settings_have_descriptions():

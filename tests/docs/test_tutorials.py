@@ -16,8 +16,7 @@ EXAMPLES = {
 
 def join_code(tutorial: str) -> str:
     blocks = read_blocks(DOCS / "tutorials" / f"{tutorial}.md")
-    shown = [b.text for b in blocks if b.language == "python" and not b.reason]
-    return "\n".join(shown)
+    return "\n".join([b.text for b in blocks if b.language == "python" and not b.reason])
 
 
 def strip_lines(text: str) -> list[str]:

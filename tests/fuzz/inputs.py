@@ -223,8 +223,7 @@ def documents(draw: Any, values: tuple[dict[str, Any], ...]) -> bytes | str:
         return draw(st.sampled_from((PIPE, ZERO, FOLDER)))
     if kind == 1:
         return draw(st.binary(max_size=40))
-    value = draw(mutated_values(values))
-    text = _dump_yaml(value)
+    text = _dump_yaml(draw(mutated_values(values)))
     if kind in (2, 3):
         return text + draw(st.sampled_from(LINES)).encode(errors="surrogatepass")
     return draw(mutated_octets(text)) if kind < 7 else text

@@ -160,8 +160,7 @@ def test_killed_lab_run_keeps_its_trials_and_leaves_no_processes(lab, tmp_path, 
             assert processes == []
             if ended:
                 break
-        results = json.loads((path / "results.json").read_text())
-        assert results["status"] == "complete"
+        assert json.loads((path / "results.json").read_text())["status"] == "complete"
         results_before = read_result_files(path)
         resume = [*COMMAND, *make_command(path, lab)]
         done = subprocess.run(resume, capture_output=True, text=True, check=False)

@@ -297,8 +297,7 @@ def list_cases() -> Iterator[Case]:
         for name, shape in frames.SHAPES.items():
             yield Case("compile", f"{t}, {name}", partial(frames.compile_all, t, shape.split()))
         yield Case("plans", t, partial(devices.plan_technology, t, ""))
-        vlans = partial(devices.plan_technology, t, frames.TESTBED)
-        yield Case("plans", f"{t}, VLANs", vlans)
+        yield Case("plans", f"{t}, VLANs", partial(devices.plan_technology, t, frames.TESTBED))
     prefix = partial(devices.plan_technology, "siit", "", eam="[]", prefix="2001:db8:64::/96")
     yield Case("plans", "siit, prefix", prefix)
     for recorded in RECORDED_PLANS:

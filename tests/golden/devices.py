@@ -169,8 +169,7 @@ def translate(setup: Any) -> Iterator[str]:
             damaged = expected.copy()
             damaged[octets, octets] ^= 0x41
             policy = oracle.header_policy.for_direction(direction)
-            rows = np.repeat(sent[:1], len(octets), axis=0)
-            allowed = tolerate(policy, rows, expected, damaged)
+            allowed = tolerate(policy, np.repeat(sent[:1], len(octets), axis=0), expected, damaged)
             matches = allowed.allowed & (allowed.frames == expected).all(axis=1)
             yield "".join(map(str, matches.astype(int).tolist()))
 

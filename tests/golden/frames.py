@@ -162,8 +162,6 @@ def judge(case: Case, stream: Stream, answer: Expected) -> str:
 
 def list_zone_lines(zone: Zone) -> list[str]:
     """Return a zone, its first and last addresses, and which of them have native records."""
-    numbers = np.array([0, 1, 2, zone.count - 1, zone.count])
-    addresses = zone.list_addresses(numbers)
-    shares = (0.0, 0.3, 1.0)
-    native = [zone.has_native_record(addresses, share).tolist() for share in shares]
+    addresses = zone.list_addresses(np.array([0, 1, 2, zone.count - 1, zone.count]))
+    native = [zone.has_native_record(addresses, share).tolist() for share in (0.0, 0.3, 1.0)]
     return [str(dataclasses.astuple(zone)), str(addresses.tolist()), *map(str, native)]

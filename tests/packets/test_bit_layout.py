@@ -60,8 +60,7 @@ def test_layout_gives_same_bits_for_integers_arrays_and_bindings(drawn):
 
 
 def test_decode_of_a_bit_copied_twice_reads_the_last_copy():
-    twice = BitLayout(8, {"x": 4}, (BitCopy("x", 0, 4), BitCopy("x", 4, 4)))
-    assert twice.decode(0x12) == {"x": 2}
+    assert BitLayout(8, {"x": 4}, (BitCopy("x", 0, 4), BitCopy("x", 4, 4))).decode(0x12) == {"x": 2}
 
 
 def test_mask_selects_the_bits_of_one_variable():

@@ -76,8 +76,7 @@ def test_decrement_hops_all_values_keep_the_checksum_valid(version):
     headers.decrement_hops(packets, version)
     assert headers.read_hops(packets, version).tolist() == list(range(255))
     for packet in packets:
-        read = kind(packet.tobytes())
-        rebuilt = read.copy()
+        rebuilt = kind(packet.tobytes()).copy()
         if version == 4:
             del rebuilt.chksum
         assert bytes(rebuilt) == packet.tobytes()

@@ -149,8 +149,7 @@ def test_tunnel_row_has_outer_before_inner_addresses():
 @pytest.mark.parametrize("length", [0, 1, 17, 18, 999])
 def test_write_checksum_equals_scapys(name, length):
     rng = np.random.default_rng(length)
-    packets = [STACKS[name][0] / Raw(rng.bytes(length)) for _ in range(4)]
-    frames = array(*packets)
+    frames = array(*[STACKS[name][0] / Raw(rng.bytes(length)) for _ in range(4)])
     layout = walker.locate_endpoints(frames[0])
     written = frames.copy()
     written[:, layout.checksum : layout.checksum + 2] = 0x5A
@@ -175,8 +174,7 @@ def test_write_checksum_zero_is_written_as_ffff(name):
 def test_write_checksum_padding_behind_a_datagram_is_not_summed():
     frame = bytes(ETHER / FOUR / PORTS / Raw(b"abc")) + b"\xff\xee\xdd"
     frames = array(frame)
-    layout = walker.locate_endpoints(frame)
-    layout.write_checksum(frames)
+    walker.locate_endpoints(frame).write_checksum(frames)
     assert frames[0].tobytes() == frame
 
 

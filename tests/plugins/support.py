@@ -139,8 +139,7 @@ def establish(plugin, device, size=108):
 
 def make_responses(plugin, learned, size=108):
     """Return the Responder's frames of the connections that it learned."""
-    streams = compile_streams(plugin, "reverse", size)
-    (template,) = [s for s in streams if s.role is Role.FOREGROUND]
+    (template,) = [s for s in compile_streams(plugin, "reverse", size) if s.role is Role.FOREGROUND]
     back = np.repeat(Expander(template).compute_frames(0, 1), len(learned), axis=0)
     half = 16 if plugin.ip_versions[1] == 6 else 4
     swapped = np.roll(learned[:, :-4], half, axis=1), learned[:, -2:], learned[:, -4:-2]

@@ -34,10 +34,8 @@ def make_rows():
         ipv4 = f"10.{kind}.{number // 64}.{number % 64 if kind == 2 else number % 8}"
         psid = number // 8 % 8 if length else 0
         b4 = f"2001:db8:{number:x}:{rng.randrange(1, 65536):x}::{rng.randrange(1, 65536):x}"
-        br = str(BR) if number % 2 else OTHER_BR
-        rows.append((ipv4, psid, length, offset, b4, br))
-    unique = {(row[0], row[1]): row for row in rows}
-    return list(unique.values())
+        rows.append((ipv4, psid, length, offset, b4, str(BR) if number % 2 else OTHER_BR))
+    return list({(row[0], row[1]): row for row in rows}.values())
 
 
 @pytest.fixture

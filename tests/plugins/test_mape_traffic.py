@@ -63,8 +63,7 @@ def strip_psid(port, rule):
 @pytest.mark.parametrize("ces", [1, 2, 1000, 8192])
 def test_simulated_ces_are_used_once_per_cycle(ces, direction):
     plugin = make_mape_br(**FIGURE_8, ces=ces)
-    frames = stream_frames(plugin, direction, 2 * ces + 3)["fg"]
-    ea = read_ea_values(frames, plugin, direction)
+    ea = read_ea_values(stream_frames(plugin, direction, 2 * ces + 3)["fg"], plugin, direction)
     assert len(sort_unique(ea[:ces])) == ces
     assert (ea[ces : 2 * ces] == ea[:ces]).all()
     if ces == 1000:

@@ -55,8 +55,7 @@ FIELDS = [
 
 
 def with_policy(technology, field, policy):
-    plugin = load_technology_type(technology)
-    scalar = plugin.params_model.model_fields[field].annotation == Policy
+    scalar = load_technology_type(technology).params_model.model_fields[field].annotation == Policy
     params = dict(ONE_CUSTOMER.get(technology, {}))
     if field != "hosts":
         params |= FIXED_HOSTS.get(technology, {})

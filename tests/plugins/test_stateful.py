@@ -54,8 +54,7 @@ class DualDevice(NatDevice):
         pool = tuple(p.public_pool.first + n for n in range(p.public_pool.count))
         super().__init__(intent, Nat((), (), pool, public_ports=p.public_pool.port_bounds))
         self.is_translating = p.variant in TRANSLATING
-        table = AddressTable(prefix=INSIDE.prefix)
-        view = SimpleNamespace(lowest_ipv6_mtu=1500, table=table)
+        view = SimpleNamespace(lowest_ipv6_mtu=1500, table=AddressTable(prefix=INSIDE.prefix))
         self.hop = StatelessTranslatingDevice(intent, view)
 
     def decrement(self, packet):
@@ -111,8 +110,7 @@ def test_background_without_a_connection_is_forwarded(case):
 )
 def test_foreground_without_a_connection_is_dropped(name, direction):
     plugin = support.make(name)
-    answer = plugin.expect(direction, support.first_frames(plugin, direction, 5))
-    assert not answer.length.any()
+    assert not plugin.expect(direction, support.first_frames(plugin, direction, 5)).length.any()
 
 
 @pytest.mark.parametrize("case", [*DEFAULTS, "nat66 hosts", "nat46 hosts"])

@@ -121,10 +121,9 @@ def read_enumerated(fields, tuples):
 
 def make_fields(*counts, first=0):
     places = ("IP.dst", "IP.src", "UDP.dport", "UDP.sport")
-    lasts = (31, 31, 15, 15)
     return [
         four_tuples.TupleField(place.replace(".", "_"), place, last, first, count)
-        for place, last, count in zip(places, lasts, counts, strict=True)
+        for place, last, count in zip(places, (31, 31, 15, 15), counts, strict=True)
     ]
 
 
@@ -155,8 +154,7 @@ def test_linear_combinations_change_the_last_field_fastest(counts, down):
     fields = make_fields(*counts)
     expected = list(product(*(range(f.first, f.first + f.count) for f in fields)))
     rows = read_enumerated(fields, four_tuples.enumerate_linearly(fields, down)).tolist()
-    result = list(map(tuple, rows))
-    assert result == (expected[::-1] if down else expected)
+    assert list(map(tuple, rows)) == (expected[::-1] if down else expected)
 
 
 @pytest.mark.parametrize(("enumerate_tuples", "counts", "hint"), [
@@ -217,9 +215,8 @@ def list_initiator_fields(p):
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_enumerated_addresses_of_several_initiators_multiply_the_combinations(servers):
-    ports = {"min": 1024, "max": 1031}
     p = make_params(
         initiator_count=4, responder_count=servers, enumerate_ips=3,
-        initiator_ports=ports, responder_ports={"min": 1, "max": 1},
+        initiator_ports={"min": 1024, "max": 1031}, responder_ports={"min": 1, "max": 1},
     )  # fmt: skip
     assert p.combinations == 4 * servers * 8

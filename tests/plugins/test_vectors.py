@@ -145,8 +145,7 @@ def check_port_set(v):
         second = [tuple(expected["second"])] if expected["second"] else []
         assert list(ports.ranges[1:2]) == second
     low, high = v["excluded_low_ports"] or (0, -1)
-    excluded = [p for p in range(65536) if rule.find_psid(p) is None]
-    assert excluded == list(range(low, high + 1))
+    assert [p for p in range(65536) if rule.find_psid(p) is None] == list(range(low, high + 1))
 
 
 def check_ipv4_prefix_ce(v):
@@ -239,8 +238,7 @@ def assert_maps(v, build_ipv6, build_ipv4):
         source, destination = map(ip_address, pair)
         assert getattr(table, name)(source) == destination
         octets = np.frombuffer(source.packed, np.uint8)[None, :]
-        array = getattr(MappingsArray(table), name)(octets)[0]
-        assert array.tobytes() == destination.packed
+        assert getattr(MappingsArray(table), name)(octets)[0].tobytes() == destination.packed
 
 
 def check_eam(v):

@@ -43,8 +43,7 @@ def measure_classes(starts, *streams):
         "throughput", "throughput/104/forward/r01/s00", 104, 64, "forward", 10_000.0, 10.0,
         flow_starts=starts,
     )  # fmt: skip
-    tester = make_sim(streams=streams, capacity_fps=1e9)
-    return tester.measure(trial).directions["forward"].classes
+    return make_sim(streams=streams, capacity_fps=1e9).measure(trial).directions["forward"].classes
 
 
 @pytest.mark.parametrize("flows", [1, 4, 10])
@@ -70,8 +69,7 @@ def test_frames_of_flows_are_counted_for_each_class():
 ])  # fmt: skip
 def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use):
     by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
-    advice = recommend_fields(by_case)
-    assert advice.use == use
+    assert recommend_fields(by_case).use == use
 
 
 def test_rss_probe_of_one_core_mentions_it():

@@ -143,8 +143,7 @@ def test_loss_ratio_covers_both_directions():
 
     both = search(make_tester(received), PDR, mode="bidirectional").results[0]
     assert (both.lower_fps, both.upper_fps) == (1e7, None)
-    reverse = search(make_tester(received), PDR, mode="reverse").results[0]
-    assert reverse.lower_fps is None
+    assert search(make_tester(received), PDR, mode="reverse").results[0].lower_fps is None
 
 
 def test_surplus_of_one_direction_does_not_hide_loss_of_the_other():
@@ -152,8 +151,7 @@ def test_surplus_of_one_direction_does_not_hide_loss_of_the_other():
         surplus = trial.frames // 2
         return trial.frames + (surplus if direction == "forward" else -surplus)
 
-    result = search(make_tester(received), PDR, mode="bidirectional").results[0]
-    assert result.lower_fps is None
+    assert search(make_tester(received), PDR, mode="bidirectional").results[0].lower_fps is None
 
 
 def test_goals_with_the_same_attributes_have_the_same_result():

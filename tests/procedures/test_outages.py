@@ -226,8 +226,7 @@ def make_reset_spec(**changes):
 def test_device_that_does_not_recover_has_infinite_outage():
     result = measure_reset(make_reset_spec(), make_sim(capacity_fps=1e6, reset_s=1e6).measure)
     assert [outages["forward"].by_loss_s for outages in result.repetitions] == [math.inf] * 3
-    entry = Reset().make_record(result, {}).to_json()
-    assert entry["directions"]["forward"]["average"] is None
+    assert Reset().make_record(result, {}).to_json()["directions"]["forward"]["average"] is None
 
 
 def fail_in_repetitions(*repetitions):

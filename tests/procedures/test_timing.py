@@ -150,16 +150,14 @@ def test_lost_frames_rank_above_all_delays():
     assert outcome.lost == pytest.approx(500, abs=5)
     assert math.isinf(outcome.figures["wcl"])
     assert math.isfinite(outcome.figures["tl"])
-    entry = make_measurement(result).record.to_json()
-    worst = entry["directions"]["forward"]["wcl"]
+    worst = make_measurement(result).record.to_json()["directions"]["forward"]["wcl"]
     assert (worst["median"], worst["values"]) == (None, [None] * 3)
     assert "undefined" in worst["notes"][0]
 
 
 def test_foreground_and_background_have_separate_delays():
     tester = make_sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=1e6)
-    result = measure_timing(make_latency_spec(), tester.measure)
-    classes = result.repetitions[0].classes["forward"]
+    classes = measure_timing(make_latency_spec(), tester.measure).repetitions[0].classes["forward"]
     half = pytest.approx(25_000, abs=50)
     assert {name: timed.frames for name, timed in classes.items()} == {"fg": half, "bg": half}
 
@@ -167,8 +165,7 @@ def test_foreground_and_background_have_separate_delays():
 def test_frames_after_the_frame_timeout_are_lost():
     tester = make_sim(capacity_fps=1e6, tail_share=0.01, tail_us=50_000.0)
     spec = make_latency_spec(make_conditions(frame_timeout_s=0.01))
-    outcome = measure_timing(spec, tester.measure)
-    assert outcome.repetitions[0].directions["forward"].lost == 500
+    assert measure_timing(spec, tester.measure).repetitions[0].directions["forward"].lost == 500
 
 
 @pytest.mark.parametrize(("tester", "reason"), [

@@ -115,8 +115,7 @@ def test_checksum_with_many_complements_is_left_to_the_nic(kind, starts):
 
 
 def test_given_checksum_is_not_computed():
-    layers = (ETHER, IPV6, Layer("UDP", {"chksum": 0x1234}))
-    stream = compile_field(layers, "UDP.sport", first=0)
+    stream = compile_field((ETHER, IPV6, Layer("UDP", {"chksum": 0x1234})), "UDP.sport", first=0)
     assert list_fixes(stream) == []
     assert {Ether(frame)["UDP"].chksum for frame in Machine(stream).take(5)} == {0x1234}
 

@@ -48,8 +48,7 @@ def test_labels_are_decoded_and_others_rejected():
     assert valid.all()
     assert (addresses == ADDRESSES).all()
     wrong = ("256-000-000-001", "12a-000-000-001", "001-002-003.004", " 01-002-003-004")
-    rows = np.array([[*w.encode(), 9] for w in wrong], np.uint8)
-    assert not decode_labels(rows)[1].any()
+    assert not decode_labels(np.array([[*w.encode(), 9] for w in wrong], np.uint8))[1].any()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
@@ -119,8 +118,7 @@ def judge(message, share=0.0):
     octets = message if isinstance(message, bytes) else message.to_wire()
     rows = np.frombuffer(octets, np.uint8)[None, :]
     expected = ZONE.list_expected_records(ADDRESSES[:1], share)
-    result = messages.judge_answers(rows, ADDRESSES[:1], expected)
-    return result.reasons.get(0, messages.VALID)
+    return messages.judge_answers(rows, ADDRESSES[:1], expected).reasons.get(0, messages.VALID)
 
 
 def make_response(*records, code=0, kind="AAAA", name="", flags=0):

@@ -96,8 +96,7 @@ def test_frames_do_not_depend_on_batches(name, direction):
         for core, cores in ((0, 1), (1, 2)):
             expander = Expander(stream, core, cores)
             frames = expander.compute_frames(0, 2 * BLOCK_FRAMES + 20)
-            cuts = (0, 37), (37, 63), (BLOCK_FRAMES - 3, 6), (5, 2 * BLOCK_FRAMES + 7)
-            for first, count in cuts:
+            for first, count in (0, 37), (37, 63), (BLOCK_FRAMES - 3, 6), (5, 2 * BLOCK_FRAMES + 7):
                 part = expander.compute_frames(first, count)
                 assert (part == frames[first : first + count]).all()
 

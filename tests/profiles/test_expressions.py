@@ -36,8 +36,7 @@ def test_expression_places_bits_of_variables_in_a_field():
     low = compute_frames(make_class(EA.place(16, "192.0.2.5")))[:, 28:30]
     assert low.tolist() == [[0x12, 5], [0x34, 5], [0xF7, 5]]
     halves = model.VariableBits(EA, 0, 8), model.VariableBits(EA, 8, 8)
-    both = model.Expression("192.0.2.5", halves)
-    added = make_class(both.add_constant(1, "ea", range(8, 32)))
+    added = make_class(model.Expression("192.0.2.5", halves).add_constant(1, "ea", range(8, 32)))
     assert compute_frames(added)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
 
 

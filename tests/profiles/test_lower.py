@@ -76,8 +76,7 @@ def cases(draw):
         may_add = variable.kind is not Kind.UNIFORM and variable.width <= 32
         add = draw(st.sampled_from([0, 0, 1, 1024, -1, 77777])) if may_add else 0
         end = first + length - 1
-        binding = Binding(variable.name, field, first, end, source, source + length - 1, add)
-        bindings.append(binding)
+        bindings.append(Binding(variable.name, field, first, end, source, source + length - 1, add))
     return layers, list(chosen.values()), bindings
 
 

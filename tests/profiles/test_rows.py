@@ -29,13 +29,11 @@ def compile_plugin(plugin, size=104, **params):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_rows_send_the_frames_of_the_program(plugin, direction):
     plain = compile_plugin(plugin)[direction]
-    listed = convert_to_rows(plain, 500)
-    for before, after in zip(plain.streams, listed.streams, strict=True):
+    for before, after in zip(plain.streams, convert_to_rows(plain, 500).streams, strict=True):
         frames = Expander(before).compute_frames(0, 500)
         assert np.array_equal(Expander(after).compute_frames(0, 500), frames)
         assert np.array_equal(Expander(after).compute_frames(500, 3), frames[:3])
-        kinds = {i["type"] for i in after.program}
-        assert kinds <= {"flow_var", "write_flow_var"}
+        assert {i["type"] for i in after.program} <= {"flow_var", "write_flow_var"}
         assert len(after.program) <= len(before.program)
         assert any("500 precomputed frames" in note for note in after.notes)
 
@@ -68,8 +66,7 @@ def compile_with_fixed_ports(ces):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_frames_with_a_short_period_are_always_converted_to_rows(direction):
     plain = compile_with_fixed_ports("1000")[direction]
-    listed = convert_to_rows(plain, 0)
-    (before,), (after,) = plain.streams, listed.streams
+    (before,), (after,) = plain.streams, convert_to_rows(plain, 0).streams
     assert compute_period(before) == 1000
     assert after is not before
     assert any("1000 precomputed frames" in note for note in after.notes)

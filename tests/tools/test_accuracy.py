@@ -68,8 +68,7 @@ def test_token_bucket_passes_its_rate_and_loses_the_rest():
     assert impair(Impairments(**tokens), at_rate)[2].lost == 0
     # frames that arrive between two tokens are lost: 6,250 of 12,500 pass in a second
     assert impair(Impairments(**tokens), above)[2].lost == 10_000
-    deep = impair(Impairments(**tokens, depth_frames=50), above)[2]
-    assert deep.lost == 20_000 - 16_000 - 49
+    assert impair(Impairments(**tokens, depth_frames=50), above)[2].lost == 20_000 - 16_000 - 49
     numbers, departures, buffered = impair(Impairments(**tokens, buffer_frames=50), above)
     assert buffered.lost == 20_000 - 16_000 - 50
     assert (np.diff(departures) >= 100_000).all()
@@ -248,8 +247,7 @@ def test_interrupted_study_of_the_embedded_tester_continues(tmp_path, monkeypatc
     record = study.run_study(setup, out, lines.append)
     assert [text.split()[1] for text in lines] == ["p", "l", "u", "r"]
     assert {p.name for p in out.iterdir()} == {"accuracy.html", "accuracy.json", "accuracy.md"}
-    stored = json.loads((out / "accuracy.json").read_text())
-    assert AccuracyRecord.model_validate(stored) == record
+    assert AccuracyRecord.model_validate(json.loads((out / "accuracy.json").read_text())) == record
     counts = [(row.kind, row.actual, row.exact) for row in record.counts]
     assert counts == [("loss", 10, True), ("duplicates", 10, True), ("reordering", 10, True)]
     constant, tagged = record.delays

@@ -85,8 +85,7 @@ def test_differing_parameters_are_listed_briefly():
     differences = find_setting_differences(runs, names)
     assert list(differences) == ["odd"]
     assert differences["odd"].affect("anything")
-    table = make_difference_table(differences.values())
-    assert [row[2:] for row in table.rows] == [
+    assert [row[2:] for row in make_difference_table(differences.values()).rows] == [
         ("eam", "none", "300, the first: ipv4=198.18.0.0/24 ipv6=2001:db8:0::/120"),
         ("prefix", "64:ff9b::/96", "none"),
     ]

@@ -325,8 +325,7 @@ def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp
 
     edit_json(campaign_copy / "campaign.json", remove_axes)
     edit_json(campaign_copy / "002-map-128" / "results.json", add_device_counters)
-    page = publish_and_read(campaign_copy, tmp_path / "page")
-    text = page["index.md"]
+    text = publish_and_read(campaign_copy, tmp_path / "page")["index.md"]
     assert "| map-128: mape-br | reference † |" in text
     assert "| map-64: mape-br | reference |" in text
     assert "| mape-br | reference | ces | 128 | 64 |" in text
@@ -566,8 +565,7 @@ def test_table_shows_lower_bounds_and_absent_figures():
         "undefined": make_record({"figures": (make_quantity("tcp-capacity", None, None, None),)}),
     }
     (table,) = make_tables(records, "tcp-capacity")
-    cells = {row[1]: row[3] for row in table.rows}
-    assert cells == {
+    assert {row[1]: row[3] for row in table.rows} == {
         "bounded": "at least 9,000", "found": "70", "invalid": "invalid", "undefined": "undefined",
     }  # fmt: skip
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
