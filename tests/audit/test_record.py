@@ -56,8 +56,7 @@ def test_summary_counts_tested_clauses():
 def test_report_escapes_what_the_device_sent_and_shows_frames():
     findings = make_finding("a", "MUST", "deviates"), make_finding("b", "MUST", "conforms")
     page = to_html(make_audit_document(make_audit(*findings)))
-    assert "00 ff 41" in page
-    assert "TTL &lt;58&gt;" in page
+    assert "00 ff 41" in page and "TTL &lt;58&gt;" in page
     assert "frames 1 to 1 of frames.pcap" in page
 
 

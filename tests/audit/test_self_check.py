@@ -17,8 +17,7 @@ def test_absent_hypothesis_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(EnvironmentLacking) as raised:
         check_audit(load_technology_type("siit"))
-    assert raised.value.code == "missing-package"
-    assert raised.value.hint == "pip install 'v6t[check]'"
+    assert (raised.value.code, raised.value.hint) == ("missing-package", "pip install 'v6t[check]'")
 
 
 def test_technology_without_view_is_noted():

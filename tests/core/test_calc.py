@@ -59,8 +59,7 @@ def test_many_port_ranges_are_abridged():
         *("--ea-len", 16, "--psid-offset", 6),
     ]
     stdout = v6t("calc", "map", *rule, "--ipv4", "192.0.2.18", "--psid", 0x34).out
-    assert "1232-1235, 2256-2259" in stdout
-    assert "... 64720-64723 (63 ranges)" in stdout
+    assert "1232-1235, 2256-2259" in stdout and "... 64720-64723 (63 ranges)" in stdout
 
 
 def test_rfc6052_address_is_embedded_and_extracted():

@@ -38,16 +38,14 @@ def test_defaults_are_the_quick_preset_on_the_embedded_tester():
     run = resolve(plugin="mape-br")
     assert (run.preset, run.tester.kind, run.dut.driver) == ("quick", "embedded", "reference")
     assert (run.frame_sizes, run.benchmarks) == ((104,), ("throughput",))
-    assert run.modes == ("bidirectional", "forward", "reverse")
-    assert run.line_rate_bps == 10e9
+    assert (run.modes, run.line_rate_bps) == (("bidirectional", "forward", "reverse"), 10e9)
     assert find_short_trials(make_setup(run))
 
 
 def test_flags_override_file_and_file_overrides_preset(tmp_path):
     text = "procedure: {repetitions: 7, residual_wait_s: 3}"
     run = resolve_texts(tmp_path, text, procedure={"repetitions": 9})
-    assert run.procedure.repetitions == 9
-    assert run.procedure.residual_wait_s == 3
+    assert (run.procedure.repetitions, run.procedure.residual_wait_s) == (9, 3)
     assert run.procedure.trial_duration_s == make_preset_settings("quick")["trial_duration_s"]
 
 
@@ -143,8 +141,7 @@ def test_every_driver_plans_its_technologies_and_lists_replaced_defaults(technol
 def test_user_values_override_driver_defaults():
     params = {"rule_ipv6": "2001:db9::/40"}
     settings = resolve_setup(plugin="mapt-br", dut="vpp", params=params).settings
-    assert settings.params["rule_ipv6"] == "2001:db9::/40"
-    assert settings.driver_defaults == ("dmr",)
+    assert (settings.params["rule_ipv6"], settings.driver_defaults) == ("2001:db9::/40", ("dmr",))
 
 
 # -- invalid values and their positions --------------------------------------------------------

@@ -121,8 +121,7 @@ def test_internal_error_is_one_line_without_debug(monkeypatch):
     monkeypatch.setattr(main_module.cli, "invoke", Mock(side_effect=ZeroDivisionError))
     done = v6t("doctor")
     assert (done.status, done.code) == (1, "internal-error")
-    assert "ZeroDivisionError" in done.err
-    assert "Traceback" not in done.err
+    assert "ZeroDivisionError" in done.err and "Traceback" not in done.err
     monkeypatch.setenv("V6T_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         v6t("doctor")

@@ -124,8 +124,7 @@ def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
     text = PLUGIN + f"\n    {FAULTS['build_traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
     module = install(text, plugins="faulty = odd_things:Faulty\nother = odd_things:Other")
     message = expect_refusal(v6t(*FAULTY_RUN, "--dry-run"), "extension-broken")
-    assert "odd-things" in message
-    assert f"({find_place(module, 'here')})" in message
+    assert "odd-things" in message and f"({find_place(module, 'here')})" in message
 
 
 def test_error_of_a_validator_names_its_place(install):
@@ -229,8 +228,7 @@ def test_benchmarks_with_same_settings_section_are_rejected(install):
     install(CLASHING, benchmarks="clashing = odd_things:Clashing")
     run = ("run", "mape-br", "--tester", "sim", "--dry-run", "--measure")
     message = expect_refusal(v6t(*run, "clashing"), "extension-broken")
-    assert "clashing" in message
-    assert "latency" in message
+    assert "clashing" in message and "latency" in message
     assert v6t(*run, "latency").status == 0
     rows = {row.name: row for row in registry.list_benchmarks()}
     assert rows["latency"].kind is not None
@@ -306,8 +304,7 @@ def test_plugin_is_described_as_text():
 
 def test_plugin_is_described_as_json_with_valid_defaults():
     content = json.loads(v6t("plugins", "mape-br", "--json").out)
-    assert content["name"] == "mape-br"
-    assert content["overhead"] == 40
+    assert (content["name"], content["overhead"]) == ("mape-br", 40)
     assert content["stateful"] is False
     model = MapEBorderRelay.params_model
     defaults = {p["name"]: p["default"] for p in content["parameters"]}

@@ -61,8 +61,7 @@ def test_device_has_private_side_at_initiator(setup):
     address = str(intent.left.addresses[0])
     steps = setup.example_plan.steps
     (step,) = [s for s in steps if address in s.command and " addr " in s.command]
-    assert "eth2" in step.command
-    assert "eth1" not in step.command
+    assert "eth2" in step.command and "eth1" not in step.command
 
 
 def test_interface_errors_use_names_of_testbed_file(setup):

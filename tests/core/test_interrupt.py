@@ -220,8 +220,7 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
         process.send_signal(number)
     stderr = process.communicate(timeout=WAIT_LIMIT_S)[1]
     assert process.returncode == 130
-    assert f"v6t resume {out}" in stderr
-    assert "Traceback" not in stderr
+    assert f"v6t resume {out}" in stderr and "Traceback" not in stderr
     # processes of the lab may outlive their parent for a moment
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
     before = list_trial_keys(out)

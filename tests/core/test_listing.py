@@ -126,8 +126,7 @@ def resolve_flags(words):
 ])  # fmt: skip
 def test_values_of_a_flag_are_separated_by_commas_or_the_flag_is_repeated(words):
     run = resolve_flags(words)
-    assert run["frame_sizes"] == [104, 512]
-    assert run["modes"] == ["forward", "reverse"]
+    assert (run["frame_sizes"], run["modes"]) == ([104, 512], ["forward", "reverse"])
     assert run["benchmarks"] == ["latency", "pdv"]
 
 

@@ -76,8 +76,7 @@ def test_initial_setup_4_implausible_testbed_gives_a_warning(bed, words, here):
 
 def test_initial_setup_6_settings_and_words_are_explained():
     text = v6t("explain", "tags").out
-    assert "procedure.latency.tags" in text
-    assert "Tagged frames" in text
+    assert "procedure.latency.tags" in text and "Tagged frames" in text
     rows = json.loads(v6t("explain", "--all", "--json").out)
     assert {"plugin", "tester.options.cores", "links.left.vlan"} <= {r["name"] for r in rows}
     assert v6t("explain", "procedure.latency").out.count("procedure.latency") == 6

@@ -58,15 +58,13 @@ def test_dry_run_json_has_settings_points_and_intent(tmp_path, monkeypatch):
     done = v6t(*SIM, "--dry-run", "--json", "--seed", 77, "-o", "out")
     assert (done.status, done.err) == (0, "")
     content = json.loads(done.out)
-    assert content["run"]["seed"] == 77
-    assert content["run"]["tester"]["kind"] == "sim"
+    assert (content["run"]["seed"], content["run"]["tester"]["kind"]) == (77, "sim")
     assert content["trials"] == sum(p["trials"] for p in content["points"]) > 0
     assert content["duration_s"] == pytest.approx(sum(p["duration_s"] for p in content["points"]))
     assert [p["mode"] for p in content["points"]] == ["bidirectional", "forward", "reverse"]
     assert {p["media_fps"] for p in content["points"]} == {MEDIA_104_FPS}
     device = content["device_must_be"]
-    assert device["technology"] == "mape-br"
-    assert device["configuration"]["rules"][0]["ea_len"] == 13
+    assert (device["technology"], device["configuration"]["rules"][0]["ea_len"]) == ("mape-br", 13)
     assert device["left"]["routes"] == {"2001:db8:ce::/51": "2001:db8:6::2"}
     assert device["links"]["left"]["dut_mac"] == "02:00:00:00:01:01"
     assert read_dir(tmp_path) == {}

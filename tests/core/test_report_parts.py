@@ -161,8 +161,7 @@ def test_summary_states_rates_in_units_of_links(tmp_path):
     # IEEE 802.3: 20 octets of preamble and gap; the IPv6 frame is on the left
     left_bps, right_bps = rate * 124 * 8, rate * 84 * 8
     in_units = (f"{rate / 1e6:.3f}", f"{left_bps / 1e9:.3f}", f"{right_bps / 1e9:.3f}")
-    assert rows["forward"][3:6] == in_units
-    assert rows["forward"][6] == f"{left_bps / 1e10:.2%}"
+    assert (rows["forward"][3:6], rows["forward"][6]) == (in_units, f"{left_bps / 1e10:.2%}")
     for words in ("104/64", "without loss", "2 repetitions"):
         assert words in text
     assert "limited" not in text
@@ -170,8 +169,7 @@ def test_summary_states_rates_in_units_of_links(tmp_path):
 
 def test_summary_states_the_limit_of_the_tester(tmp_path):
     _, text, table = summarize_run(tmp_path, device={"capacity_fps": 2e6, "tester_fps": 4e5})
-    assert "Mpps *" in text
-    assert "may be faster" in text
+    assert "Mpps *" in text and "may be faster" in text
     assert all(row[2].endswith(" *") for row in table.rows)
 
 

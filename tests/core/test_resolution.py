@@ -94,8 +94,7 @@ def test_single_late_answer_fails_the_rate(tmp_path):
 
 def test_wrong_dns_record_ends_the_run(tmp_path):
     done = v6t(*SIM, "--set-tester", "mismatch=1", "-o", tmp_path / "out")
-    assert done.status == 6
-    assert done.code == "translation-incorrect"
+    assert (done.status, done.code) == (6, "translation-incorrect")
 
 
 def test_rfc_preset_requires_60_s_and_20_repetitions():
@@ -103,8 +102,7 @@ def test_rfc_preset_requires_60_s_and_20_repetitions():
     (point,) = planned.points
     assert (point.benchmark, point.mode) == ("resolution", "queries")
     assert planned.setup.settings.procedure.trial_duration_s == 60
-    assert planned.setup.settings.procedure.repetitions == 20
-    assert planned.stream_descriptions == ()
+    assert (planned.setup.settings.procedure.repetitions, planned.stream_descriptions) == (20, ())
     assert not any("section 9.2" in text for text in planned.warnings)
 
 

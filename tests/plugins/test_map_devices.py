@@ -71,8 +71,7 @@ def test_example_of_rfc_7599_is_translated():
     frames[0, 34:38] = list((80).to_bytes(2, "big") + (1232).to_bytes(2, "big"))
     write_ipv4_checksum(frames, 14)
     six = IPv6(plugin.expect("reverse", frames).frames[0, 14:].tobytes())
-    assert six.src == "2001:db8:ffff:0:a:203:400:0"
-    assert six.dst == "2001:db8:12:3400:0:c000:212:34"
+    assert (six.src, six.dst) == ("2001:db8:ffff:0:a:203:400:0", "2001:db8:12:3400:0:c000:212:34")
     assert (six[UDP].sport, six[UDP].dport) == (80, 1232)
 
 

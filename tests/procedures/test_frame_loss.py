@@ -123,8 +123,7 @@ def test_frame_timeout_selects_separate_benchmark(timeout_s, loss):
     median = entry["rates"][0]["loss_percent"]["forward"]["median"]
     assert median == pytest.approx(loss, abs=0.1 if loss else 0)
     name = "frame-loss-frame-timeout" if timeout_s else "frame-loss"
-    assert entry["benchmark"] == name
-    assert entry["trials"] == [f"{name}/104/forward/r01/l001/a1"]
+    assert (entry["benchmark"], entry["trials"]) == (name, [f"{name}/104/forward/r01/l001/a1"])
     assert timeout_s is None or f"{1000 * timeout_s:.0f} ms" in entry["title"]
 
 

@@ -234,5 +234,4 @@ def test_bottleneck_verdict_has_its_own_column():
     }  # fmt: skip
     table = build_device_table(vpp=make_data(bottleneck=[entry]))
     reason = "a queue before it, softirq 61 %, 200 packets a call (ip4-lookup)"
-    assert table.rows == (("siit", "vpp", "-", "-", reason),)
-    assert table.columns[-1].name == "limit"
+    assert (table.rows, table.columns[-1].name) == ((("siit", "vpp", "-", "-", reason),), "limit")

@@ -100,12 +100,9 @@ def test_page_contains_all_rates_and_the_conditions(campaign, page):
     for rate in rates:
         line = f"| {rate['median']:,.0f} | {rate['p1']:,.0f} | {rate['p99']:,.0f} | "
         assert any(f"{line}{step:,.0f} |" in text for step in steps)
-    assert "| P1 | P99 | resolution | repetitions (trials) |" in text
-    assert "RFC 8219" in text
-    assert "3 repetitions" in text
-    assert "mape-br, 64" in text
-    assert "* ipv6-router: reference: x cannot be read" in text
-    assert "More customers." in text
+    assert "| P1 | P99 | resolution | repetitions (trials) |" in text and "RFC 8219" in text
+    assert "3 repetitions" in text and "mape-br, 64" in text
+    assert "* ipv6-router: reference: x cannot be read" in text and "More customers." in text
     figures = re.findall(r"!\[.+?\]\((figures/\d+\.svg)\)", text)
     assert len(figures) == 1  # delays of two directions are a table
     assert (page / figures[0]).read_text().startswith("<svg ")
@@ -328,8 +325,7 @@ def test_rows_with_different_parameters_are_marked_and_listed(campaign_copy, tmp
     text = publish_and_read(campaign_copy, tmp_path / "page")["index.md"]
     assert "| map-128: mape-br | reference † |" in text
     assert "| map-64: mape-br | reference |" in text
-    assert "| mape-br | reference | ces | 128 | 64 |" in text
-    assert "† the parameters" in text
+    assert "| mape-br | reference | ces | 128 | 64 |" in text and "† the parameters" in text
     unnamed = text.replace("map-128: ", "")
     assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in unnamed
     refused = v6t("compare", tmp_path / "page" / "map-64", tmp_path / "page" / "map-128")
@@ -479,8 +475,7 @@ def test_every_size_and_direction_has_one_row(tmp_path):
     assert len({row[:4] for row in rows}) == 10  # no two lines have the same name
     (figure,) = re.findall(r"\((figures/\d+\.svg)\)", text)
     drawn = page[figure]
-    assert "1518/1518 octets" in drawn
-    assert "reverse" in drawn
+    assert "1518/1518 octets" in drawn and "reverse" in drawn
 
 
 def test_introduction_depends_on_the_settings(tmp_path):
@@ -498,13 +493,10 @@ def test_introduction_depends_on_the_settings(tmp_path):
     assert "queues can hide" in short
     assert "queues can hide" not in long
     assert "2 repetitions" in short
-    assert "20 repetitions" in long
-    assert "Trials of 60 s" in long
+    assert "20 repetitions" in long and "Trials of 60 s" in long
     for text in (short, long):
-        assert "Both directions" not in text
-        assert "other direction is idle" in text
-        assert "at most 1 %" in text
-        assert "invalid and repeated" not in text
+        assert "Both directions" not in text and "other direction is idle" in text
+        assert "at most 1 %" in text and "invalid and repeated" not in text
         assert "Every run was simulated" in text
     assert "## Repeat" not in short  # the campaign is not packaged
 
@@ -515,8 +507,7 @@ def test_commands_are_shown_for_packaged_campaigns_only(campaign):
     assert explain_repetition(dataclasses.replace(unpackaged, name="zoo"), "results") == ""
     zoo = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",))
     text = explain_repetition(zoo, "my results")
-    assert "v6t campaign zoo -o again\n" in text
-    assert "v6t compare 'my results' again" in text
+    assert "v6t campaign zoo -o again\n" in text and "v6t compare 'my results' again" in text
     assert "make results MACHINES=1" in text
     assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
     packaged = list_packaged_campaigns()
@@ -649,8 +640,7 @@ def test_rate_of_zero_is_not_drawn():
     some = {"figures": (make_quantity("throughput", 90.0, 80.0, 95.0),), **IN_FPS}
     records = {"none": make_record(none, "throughput"), "some": make_record(some, "throughput")}
     (drawing,) = (b for b in make_blocks(records, "throughput") if isinstance(b, Drawing))
-    assert "p: some" in drawing.svg
-    assert "p: none" not in drawing.svg
+    assert "p: some" in drawing.svg and "p: none" not in drawing.svg
     assert "(linear axis)" in drawing.svg
     assert "not drawn: 1" in drawing.caption
     far = {"figures": (make_quantity("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
