@@ -84,8 +84,7 @@ def test_shares_are_compared_by_difference():
 def test_no_difference_states_largest_possible_difference(lower):
     first, second = [100.0] * 4 + [101.0] * 4, [90.0] * 3 + [100.5] * 5
     result = compare(first, second) if lower else compare(second, first)
-    assert result.verdict == "no difference"
-    assert result.improved is None
+    assert result.verdict == "no difference" and result.improved is None
     least, most = 1 - result.effect.low, result.effect.high - 1
     assert (least > most) is lower
     assert f"no difference above {max(least, most):.1%}" in result.words
@@ -177,5 +176,4 @@ def test_difference_interval_excludes_extremes():
 def test_comparison_of_many_repetitions_uses_the_first():
     first, second = [100.0] * MAX_REPETITIONS, [100.0] * 5
     result = estimate_factor([*first, *[1e9] * MAX_REPETITIONS], second)
-    assert result.estimate == 1.0
-    assert result == estimate_factor(first, second)
+    assert result.estimate == 1.0 and result == estimate_factor(first, second)

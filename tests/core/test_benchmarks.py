@@ -281,8 +281,7 @@ def test_bursts_below_media_rate_are_not_measured(tmp_path):
     assert record["not_measured"]
     assert (record["average"], record["trials"]) == (None, [])
     record = measure(tmp_path / "tester", "back-to-back", **slow)["back-to-back"]
-    assert record["title"] != "Back-to-back frames"
-    assert record["average"] > 0
+    assert record["title"] != "Back-to-back frames" and record["average"] > 0
 
 
 @pytest.mark.parametrize(
@@ -298,8 +297,7 @@ def test_back_to_back_reports_search_parameters(tmp_path, verifications, search)
     assert results.title == record.title
     (row,) = searched.rows
     shown = dict(zip([c.name.replace("\n", " ") for c in searched.columns], row, strict=True))
-    assert shown["search"] == search
-    assert shown["verifications"] == str(verifications)
+    assert shown["search"] == search and shown["verifications"] == str(verifications)
     assert (shown["longest s"], shown["step frames"], shown["wait s"]) == ("0.5", "333", "0.25")
     assert shown["longest frames"] == f"{int(record.burst_rate * 0.5):,}"
     assert shown["shortest frames"] == f"{record.shortest_frames:,}"

@@ -93,8 +93,7 @@ def test_resolved_run_does_not_need_its_file(tmp_path):
     assert {"links_left", "links_right", "line_rate_bps", "suited"} <= config.keys()
     assert not {"links", "line_rate", "driver_defaults"} & config.keys()
     again = Settings.from_config(json.loads(json.dumps(config)))
-    assert again == run
-    assert again.label == "2001-01-01"
+    assert again == run and again.label == "2001-01-01"
 
 
 def test_trex_gives_warnings_about_cores_trailer_and_marks():
@@ -162,8 +161,7 @@ def test_default_frame_sizes_fit_tagged_links(name, preset, tmp_path):
     plain = resolve(plugin=name, preset=preset).frame_sizes
     tagged = resolve(None, tmp_path / "bed.yaml", plugin=name, preset=preset).frame_sizes
     known = [size for size in tagged if size != 1522]
-    assert known[0] == plain[0] + 4
-    assert known[1:] == list(plain[1:])
+    assert known[0] == plain[0] + 4 and known[1:] == list(plain[1:])
 
 
 def test_rfc_preset_with_jumbo_links_measures_jumbo_frames(tmp_path):

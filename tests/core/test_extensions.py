@@ -194,8 +194,7 @@ def test_doctor_lists_a_broken_driver(install):
     for part in ("device driver faulty", "'faulty' of odd-things", "ZeroDivisionError"):
         assert part in text
     rows = {row.name: row for row in DRIVERS.list_rows()}
-    assert rows["faulty"].kind is None
-    assert rows["nftables"].kind is not None
+    assert rows["faulty"].kind is None and rows["nftables"].kind is not None
     plan = v6t("dut", "plan", "--plugin", "nat44", "--driver", "faulty")
     assert "ZeroDivisionError" in expect_refusal(plan)
 

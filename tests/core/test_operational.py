@@ -43,8 +43,7 @@ def short_run(tmp_path_factory):
 def test_initial_setup_3_technology_name_determines_settings(name):
     """The name of a technology determines addresses, traffic, tester, device and frame sizes."""
     run = resolve(plugin=name)
-    assert run.frame_sizes
-    assert run.modes
+    assert run.frame_sizes and run.modes
     assert run.tester.kind == "embedded"
     assert load_technology_type(name)().make_dut_intent().left.addresses
 

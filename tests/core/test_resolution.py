@@ -88,8 +88,7 @@ def test_self_test_must_cover_twice_the_rate_plus_its_share():
 def test_single_late_answer_fails_the_rate(tmp_path):
     v6t(*SIM, "--set-tester", "late=1", "-o", tmp_path / "out")
     (result,) = read_record(tmp_path / "out")["combinations"]
-    assert result["rates"] == [0, 0]
-    assert result["reasons"]["late"] >= 1
+    assert result["rates"] == [0, 0] and result["reasons"]["late"] >= 1
 
 
 def test_wrong_dns_record_ends_the_run(tmp_path):

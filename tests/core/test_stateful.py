@@ -115,8 +115,7 @@ def test_tear_down_rate_excludes_flush_time_of_empty_table(tmp_path):
     record = measure(tmp_path, "teardown", device=device, connections=connections)["teardown"]
     assert record["rates"] == [pytest.approx(40_000), pytest.approx(40_000)]
     assert record["full_s"][0] == pytest.approx(1.2)
-    assert record["idle_s"][0] == pytest.approx(0.7)
-    assert record["method"] == "simulated"
+    assert record["idle_s"][0] == pytest.approx(0.7) and record["method"] == "simulated"
     instant = measure(tmp_path / "instant", "teardown", connections=connections)["teardown"]
     assert "no longer than" in instant["not_measured"]
 
@@ -179,8 +178,7 @@ def test_plan_lists_connection_benchmarks_once():
     # the self-test comes first
     whole_s = seconds["connection-rate"] + seconds["self-test"]
     assert points["connection-rate"].duration_s == pytest.approx(whole_s)
-    assert points["teardown"].trials == 2
-    assert points["capacity"].trials > 20
+    assert points["teardown"].trials == 2 and points["capacity"].trials > 20
     assert planned.duration_s > sum(points[n].duration_s for n in ("connection-rate", "capacity"))
 
 

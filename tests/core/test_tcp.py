@@ -58,8 +58,7 @@ def test_connection_times_without_device_are_reported(measured):
 def test_known_tcp_capacity_is_measured_exactly(measured):
     rate, capacity, _ = measured
     assert (capacity["capacity"], capacity["first_failed"]) == (23_457, 23_458)
-    assert not capacity["at_least"]
-    assert capacity["decisive"]["answered"] == 23_457
+    assert not capacity["at_least"] and capacity["decisive"]["answered"] == 23_457
     assert capacity["attempt_rate_cps"] == pytest.approx(rate["p1"] / 2)
 
 
@@ -183,6 +182,5 @@ def test_tcp_failures_are_described(counts, words):
         10, 10, established, validation_sent=established, validated=established, tcp=counts
     )
     verdict = judge_connections(trial, TrialResult({}, connections=phase_one))
-    assert verdict.valid
-    assert not verdict.passed
+    assert verdict.valid and not verdict.passed
     assert words in verdict.reasons[0]

@@ -191,8 +191,7 @@ def test_rate_of_each_capacity_step_is_bounded_by_earlier_steps():
 @pytest.mark.parametrize(("tester_fps", "most", "capacity"), [(5e4, 300000, 70001), (1.0, 2000, 0)])
 def test_slow_tester_does_not_change_table_capacity(tester_fps, most, capacity):
     result = find_capacity(make_stateful(table_entries=70_001, tester_fps=tester_fps), most=most)
-    assert result.capacity == capacity
-    assert result.rate_cps <= 50_000
+    assert result.capacity == capacity and result.rate_cps <= 50_000
 
 
 def test_capacity_search_has_default_beta_and_gamma():
@@ -307,8 +306,7 @@ def test_unsent_end_of_connection_is_tester_fault():
     trial = make_conditions().make_trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=tcp)
     two_phase = TwoPhaseTester(tester, tester.table)
     result = two_phase.measure(trial)
-    assert not result.faults
-    assert result.connections.tcp.expiry_s == 3.0
+    assert not result.faults and result.connections.tcp.expiry_s == 3.0
     disconnect = tester.disconnect
 
     def omit_one_end(trial, connections):

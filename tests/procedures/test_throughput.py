@@ -257,8 +257,7 @@ def test_progress_of_repeated_trial_has_its_verdict():
     measure_throughput(make_spec(upper_bound_fps=1000.0), fail_first, progress.append)
     before, after = progress
     assert before.verdict is None
-    assert after.verdict.passed
-    assert after.step == 1
+    assert after.verdict.passed and after.step == 1
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])

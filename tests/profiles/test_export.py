@@ -115,8 +115,7 @@ FRAMES = [bytes([k]) * (60 + k) for k in range(9)]
 def read_pcap(path):
     """Return time stamps in nanoseconds and frames."""
     with RawPcapReader(str(path)) as reader:
-        assert reader.nano
-        assert reader.linktype == 1
+        assert reader.nano and reader.linktype == 1
         records = list(reader)
     assert [meta.wirelen for _, meta in records] == [len(data) for data, _ in records]
     return [meta.sec * 10**9 + meta.usec for _, meta in records], [data for data, _ in records]
