@@ -19,10 +19,7 @@ def make_values(*rates):
 
 
 def draw_series(seed, change, noise):
-    """Return rates like those of runs, and the index of the first changed run.
-
-    The rates have noise, a resolution and some outliers.
-    """
+    """Return noisy rates with some outliers, and the index of the first changed run."""
     rng = random.Random(seed)
     at = rng.randint(8, RUNS - 8)
     rates = []

@@ -93,11 +93,7 @@ def v6t_process(*arguments: object, **environment: str) -> CommandResult:
 
 
 def start_v6t(*words: object, network: int | None = None, **pipes: Any) -> subprocess.Popen[str]:
-    """Start ``v6t WORDS`` in a new session, whose processes a test can signal together.
-
-    Args:
-        network: a process in whose network namespace v6t starts.
-    """
+    """Start ``v6t WORDS`` in a new session, in the network namespace of process ``network``."""
     enter = [] if network is None else ["nsenter", f"--net=/proc/{network}/ns/net"]
     command = [*enter, *COMMAND, *map(str, words)]
     return subprocess.Popen(command, text=True, start_new_session=True, **pipes)
@@ -114,11 +110,7 @@ def wait_until(condition, process=None):
 
 
 def open_page(url, profile, *options):
-    """Load a page in Chromium, or skip the test if Chromium is missing.
-
-    Returns:
-        The completed process; with ``--dump-dom`` its output is the document.
-    """
+    """Load a page in Chromium, or skip the test; ``--dump-dom`` prints the document."""
     names = ("chromium", "chromium-browser", "google-chrome")
     browser = next(filter(None, map(shutil.which, names)), None)
     if browser is None:
@@ -269,11 +261,7 @@ def read_sample(name):
 
 
 def write_distribution(directory, name, **entry_points):
-    """Write the metadata of an installed distribution.
-
-    Args:
-        entry_points: lines of entry_points.txt by group, without the prefix ``v6t.`` of groups.
-    """
+    """Write an installed distribution; lines of entry points by group, without ``v6t.``."""
     info = directory / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")

@@ -533,10 +533,7 @@ COARSE = {"trial_duration_s": 1, "resolution_fps": 500_000}
 
 
 def shorten_campaign(path, tmp_path):
-    """Write a packaged campaign with few values on each axis and with coarse searches.
-
-    ``test_papers.py`` compares every run of the complete campaign with the paper.
-    """
+    """Write a campaign with few values and coarse searches; test_papers.py compares all runs."""
     content = YamlFile(path).data
     content["run"]["procedure"] = {**content["run"].get("procedure", {}), **COARSE}
     for experiment in content["experiments"]:

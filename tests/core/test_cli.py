@@ -38,12 +38,7 @@ CLI_COMMANDS = dict(walk_commands())
 
 
 def run_in_new_interpreter(*commands):
-    """Run commands in one fresh interpreter.
-
-    Returns:
-        Their exit statuses, the heavy packages that are in memory at the end, and the lines of
-        standard error.
-    """
+    """Run commands in one fresh interpreter; return statuses, heavy packages and error lines."""
     code = (
         "import json, sys\nfrom v6t.core.cli.main import main\nstatuses = []\n"
         f"for words in {commands!r}:\n    try:\n        main(words)\n"

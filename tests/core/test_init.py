@@ -30,11 +30,6 @@ def examples(tmp_path):
     return tmp_path / "a/b"
 
 
-def uncomment(text):
-    """Enable the commented-out settings of an example; explanations stay comments."""
-    return re.sub(r"^( *)# (?=(?: *)[a-z_]+:( |$))", r"\1", text, flags=re.MULTILINE)
-
-
 def test_written_files_can_be_simulated(examples):
     files = (examples / "run.yaml", "--testbed", examples / "testbed.yaml")
     done = v6t("run", *files, "--tester", "sim", "--json", "-o", examples / "out")
@@ -63,7 +58,7 @@ def test_written_files_contain_the_defaults(examples):
 def test_commented_settings_of_examples_are_valid(tmp_path):
     paths = tmp_path / "run.yaml", tmp_path / "bed.yaml"
     for path, example in zip(paths, (RUN, TESTBED), strict=True):
-        path.write_text(uncomment(example))
+        path.write_text(re.sub(r"(?m)^( *)# (?=(?: *)[a-z_]+:( |$))", r"\1", example))
         assert path.read_text().count("#") < example.count("#")
     run, bed = (YamlFile(path).data for path in paths)
     assert {"n", "m", "negative_percent"} <= set(run["params"])

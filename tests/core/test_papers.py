@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from v6t.analysis.scaling import count_cores
 from v6t.core.campaigns import list_packaged_campaigns
-from v6t.core.campaigns.campaign import CampaignEntry, plan_campaign
+from v6t.core.campaigns.campaign import plan_campaign
 from v6t.core.campaigns.file import read_campaign
 from v6t.core.config.run_setup import make_setup
 from v6t.core.config.yaml_file import YamlFile
@@ -311,14 +311,6 @@ def is_equal(name: str, paper: Any, actual: Any) -> bool:
     return bool(actual == paper)
 
 
-def find_differing(run: CampaignEntry, settings: Values) -> set[str]:
-    """Compare a run, as it would be measured with all defaults, with the paper's settings."""
-    technology = make_setup(run.settings).technology
-    pairs = [technology.make_frame_pair(size) for size in run.config["frame_sizes"]]
-    planned = {**run.config, "params": technology.params.model_dump(mode="json"), "pairs": pairs}
-    return {n for n, paper in settings.items() if not is_equal(n, paper, read_setting(planned, n))}
-
-
 @pytest.mark.parametrize("name", PAPERS)
 def test_campaign_equals_its_paper_except_for_listed_differences(name):
     path = list_packaged_campaigns()[name]
@@ -331,7 +323,12 @@ def test_campaign_equals_its_paper_except_for_listed_differences(name):
         assert len(runs) == len(papers_runs), f"{experiment.name}: wrong count"
         differing = set()
         for run, settings in zip(runs, papers_runs, strict=True):
-            differing |= find_differing(run, settings)
+            technology = make_setup(run.settings).technology  # with all defaults
+            params = technology.params.model_dump(mode="json")
+            pairs = [technology.make_frame_pair(size) for size in run.config["frame_sizes"]]
+            planned = {**run.config, "params": params, "pairs": pairs}
+            actual = {name: read_setting(planned, name) for name in settings}
+            differing |= {n for n in settings if not is_equal(n, settings[n], actual[n])}
         named = {setting for setting in experiment.differs if SETTING.match(setting)}
         assert differing == named, experiment.name
         assert differing.isdisjoint(RFC2544)

@@ -66,10 +66,7 @@ def test_probe_varies_addresses_unless_they_are_set():
 
 
 def test_benchmarks_of_section_7_are_measured_with_each_number_of_flows(tmp_path):
-    """RFC 8219, section 10.2.1: each figure is measured at the throughput of its flows.
-
-    The sign of the degradation is inverted for figures of which lower values are better.
-    """
+    """RFC 8219, section 10.2.1; a degradation is negated if lower values are better."""
     device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
     also = ["latency", "pdv", "ipdv", "frame-loss", "system-recovery", "back-to-back"]
     record = measure(

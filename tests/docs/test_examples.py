@@ -93,7 +93,8 @@ def test_indented_commands_succeed(page, tmp_path, monkeypatch):
     """Runs are only planned; other commands are executed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "testbed.yaml").write_text("line_rate: 10G\n")
-    (tmp_path / "table.txt").write_text(make_softwires(1000))
+    rows = (f"198.18.{n // 256}.{n % 256} 0 0 0 2001:db8:b400:{n:x}::1\n" for n in range(1000))
+    (tmp_path / "table.txt").write_text("".join(rows))
     for example in COMMAND.findall(page.read_text(encoding="utf-8")):
         _, *words = shlex.split(example.replace("\\\n", " "))
         more = ["--dry-run"] if words[0] == "run" else []
@@ -113,11 +114,6 @@ def test_commands_that_are_not_executed_are_valid():
             program, *arguments = shlex.split(command.words, comments=True)
             if program == "v6t":
                 parse(arguments)
-
-
-def make_softwires(count):
-    rows = (f"198.18.{n // 256}.{n % 256} 0 0 0 2001:db8:b400:{n:x}::1" for n in range(count))
-    return "\n".join(rows) + "\n"
 
 
 SHOWN = {

@@ -14,11 +14,6 @@ EXAMPLES = {
 """Modules that a tutorial shows, in order; they are in ``tests/example_NAME``."""
 
 
-def join_code(tutorial: str) -> str:
-    blocks = read_blocks(DOCS / "tutorials" / f"{tutorial}.md")
-    return "\n".join([b.text for b in blocks if b.language == "python" and not b.reason])
-
-
 def strip_lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
@@ -27,7 +22,9 @@ def strip_lines(text: str) -> list[str]:
 def test_tutorial_shows_complete_modules_only(tutorial):
     folder = TESTS / f"example_{tutorial}"
     modules = [(folder / name).read_text(encoding="utf-8") for name in EXAMPLES[tutorial]]
-    assert strip_lines(join_code(tutorial)) == strip_lines("\n".join(modules))
+    blocks = read_blocks(DOCS / "tutorials" / f"{tutorial}.md")
+    shown = [b.text for b in blocks if b.language == "python" and not b.reason]
+    assert strip_lines("\n".join(shown)) == strip_lines("\n".join(modules))
 
 
 @pytest.mark.parametrize("tutorial", EXAMPLES)

@@ -30,22 +30,17 @@ def make_relay(name="offset 6", links=None):
     return make_mape_br(links, **{"ces": "all", **CONFIGURATIONS[name], "n": 3, "m": 2})
 
 
-def make_relay_device(plugin):
-    """Make a packet-level device that routes all native IPv6, as the reference translation does."""
+def compare(plugin, direction, frames):
+    """Compare the frames of both relays and return the number of frames for each drop reason."""
+    answer = plugin.expect(direction, frames)
+    assert len(answer.frames) == len(answer.length) == len(answer.reason) == len(frames)
     device = make_device(plugin)
 
     def route(side, packet):
         return [("right" if side == "left" else "left", device.decrement(packet))]
 
-    device.route = route
-    return device
-
-
-def compare(plugin, direction, frames):
-    """Compare the frames of both relays and return the number of frames for each drop reason."""
-    answer = plugin.expect(direction, frames)
-    assert len(answer.frames) == len(answer.length) == len(answer.reason) == len(frames)
-    expected = forward_frames(make_relay_device(plugin), direction, frames)
+    device.route = route  # of all native IPv6, as the reference translation does
+    expected = forward_frames(device, direction, frames)
     reasons: Counter[MapeDrop] = Counter()
     for code, octets, forwarded in zip(answer.reason, list_emitted(answer), expected, strict=True):
         reason = MapeDrop(code)

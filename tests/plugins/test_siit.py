@@ -35,11 +35,6 @@ IPV4 = st.integers(0, 2**32 - 1).map(IPv4Address)
 IPV6 = st.integers(0, 2**128 - 1).map(IPv6Address)
 
 
-def to_octets(addresses):
-    packed = b"".join(a.packed for a in addresses)
-    return np.frombuffer(packed, np.uint8).reshape(len(addresses), -1)
-
-
 @st.composite
 def rfc6052_prefixes(draw):
     length = draw(st.sampled_from(translation.PREFIX_LENGTHS))
@@ -71,7 +66,8 @@ def test_address_table_uses_the_longest_prefix(entries, prefix, data):
     six += [*mapped, *(IPv6Address(int(address) ^ 0x5A) for address in mapped)]
     array = MappingsArray(table)
     for name, chosen in (("to_ipv6", four), ("to_ipv4", six)):
-        out, ok = getattr(array, name)(to_octets(chosen))
+        packed = np.frombuffer(b"".join(address.packed for address in chosen), np.uint8)
+        out, ok = getattr(array, name)(packed.reshape(len(chosen), -1))
         for row, address in enumerate(chosen):
             expected = getattr(scalar_table, name)(address)
             scalar = getattr(table, name)(address)

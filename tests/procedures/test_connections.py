@@ -219,10 +219,8 @@ def test_second_attempt_does_not_lower_other_rates():
         one_less = replace(result.connections, learned=result.connections.learned - 1)
         return replace(result, connections=one_less)
 
-    settings = {
-        "fixed": True, "resolution_cps": UPPER_CPS / 2, "beta": 0.5, "gamma": 0.5, "most": 8000,
-    }  # fmt: skip
-    assert find_capacity(measure, **settings).capacity == 5000
+    shares = {"beta": 0.5, "gamma": 0.5, "resolution_cps": UPPER_CPS / 2}
+    assert find_capacity(measure, fixed=True, most=8000, **shares).capacity == 5000
     assert {rate for count, rate in offered if count == 2000} == {UPPER_CPS, UPPER_CPS / 2}
     assert {(4000, UPPER_CPS), (5000, UPPER_CPS)} <= set(offered)
     assert min(rate for _, rate in offered) == UPPER_CPS / 2
@@ -254,8 +252,7 @@ def test_reset_of_device_that_keeps_connections_is_survived(keeps, survived):
     reused = replace(CONNECTIONS, reuse=True)
     result, record, trials = reset_device("reverse", reused, reset_keeps=keeps)
     lost_s = [outages["reverse"].by_loss_s for outages in result.repetitions]
-    assert list(map(math.isfinite, lost_s)) == survived
-    assert record.state_survived == survived
+    assert list(map(math.isfinite, lost_s)) == record.state_survived == survived
     (warning,) = list_warnings([record], load_presentations())
     assert f"survived {sum(survived)} of 3 resets" in str(warning)
     # connections lost in a reset cannot be reused

@@ -24,16 +24,13 @@ TST009 = Goal("TST009", 0.0, 0.5, 0.005, 60.0, 60.0, 120.0)
 GOALS = (NDR, PDR, CSIT, TST009)
 
 
-def make_spec(*goals, mode="forward", **changes):
+def search(tester, *goals, mode="forward", **changes):
     fields = {
         "goals": goals, "min_load_fps": 1000.0, "max_load_fps": 10_000_000.0, "max_load_reason": "media",
         "repetitions": 1, **changes,
     }  # fmt: skip
-    return MlrSpec(conditions=make_conditions(mode), **fields)
-
-
-def search(tester, *goals, **changes):
-    return measure_mlrsearch(make_spec(*goals, **changes), tester).repetitions[0]
+    spec = MlrSpec(conditions=make_conditions(mode), **fields)
+    return measure_mlrsearch(spec, tester).repetitions[0]
 
 
 @settings(max_examples=30)

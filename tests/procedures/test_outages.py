@@ -229,19 +229,12 @@ def test_device_that_does_not_recover_has_infinite_outage():
     assert Reset().make_record(result, {}).to_json()["directions"]["forward"]["average"] is None
 
 
-def fail_in_repetitions(*repetitions):
-    """Make a tester whose trials are invalid in the given repetitions."""
-
-    def measure(trial):
-        is_late = int(trial.key.split("/r")[-1][:2]) in repetitions
-        return replace(LOSSLESS(trial), faults=("late",) if is_late else ())
-
-    return measure
-
-
 @pytest.mark.parametrize(("invalid", "valid"), [((2,), 2), ((1, 2, 3), 0)])
 def test_repetitions_with_tester_faults_do_not_count(invalid, valid):
-    tester = fail_in_repetitions(*invalid)
+    def tester(trial):
+        is_late = int(trial.key.split("/r")[-1][:2]) in invalid
+        return replace(LOSSLESS(trial), faults=("late",) if is_late else ())
+
     for record in (
         Reset().make_record(measure_reset(make_reset_spec(), tester), {}),
         SystemRecovery().make_record(measure_recovery(make_recovery_spec(), tester), {}),

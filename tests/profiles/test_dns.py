@@ -27,14 +27,10 @@ def make_name(address):
     return "-".join(f"{octet:03d}" for octet in int(address).to_bytes(4, "big")) + f".{SUFFIX}."
 
 
-def make_questions():
+def test_dnspython_parses_questions():
     rows = np.tile(np.frombuffer(build_question(), np.uint8), (COUNT, 1))
     write_questions(rows, np.arange(COUNT) * 211, ADDRESSES)
-    return rows
-
-
-def test_dnspython_parses_questions():
-    for row, (octets, address) in enumerate(zip(make_questions(), ADDRESSES, strict=True)):
+    for row, (octets, address) in enumerate(zip(rows, ADDRESSES, strict=True)):
         read = dns.message.from_wire(octets.tobytes())
         (requested,) = read.question
         assert (read.id, str(requested.name)) == (row * 211 & 0xFFFF, make_name(address))

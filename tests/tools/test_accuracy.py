@@ -191,22 +191,20 @@ def test_simulated_tester_is_rejected():
         study.check_supported(resolve_setup(plugin="ipv6-router", tester="sim"))
 
 
-@pytest.mark.parametrize(("interrupted", "attempts"), [(True, 1), (False, 6)])
-def test_failed_count_is_repeated_at_half_the_rate_unless_interrupted(
-    monkeypatch, interrupted, attempts
-):
+@pytest.mark.parametrize(("stopped", "tries"), [(True, 1), (False, 6)])
+def test_failed_count_is_repeated_at_half_the_rate_unless_interrupted(monkeypatch, stopped, tries):
     rates = []
 
     def fail(_bench, _check, rate_fps, **_rest):
         rates.append(rate_fps)
-        cause = KeyboardInterrupt() if interrupted else None
+        cause = KeyboardInterrupt() if stopped else None
         raise TesterError("failed", code="tester-fault") from cause
 
     monkeypatch.setattr(study.Bench, "_measure", fail)
     bench = object.__new__(study.Bench)
     with pytest.raises(TesterError):
         bench.run(next(check for check in list_checks() if check.kind == "loss"))
-    assert rates == [100_000.0 / 2**n for n in range(attempts)]
+    assert rates == [100_000.0 / 2**n for n in range(tries)]
 
 
 def list_short_checks():
