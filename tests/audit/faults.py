@@ -230,13 +230,7 @@ def change_quoted(number, at, difference):
 
 
 def change_errors(method, choose):
-    """Change translated ICMP errors.
-
-    Args:
-        method: the translating method.
-        choose: takes type, code, second word and the correct translation, and returns the translation; None
-            drops the error.
-    """
+    """Change ICMP errors by `choose`, a function of type, code, second word and translation."""
 
     def wrong(_, correct, error, quoted):
         try:

@@ -167,11 +167,8 @@ def test_plugin_name_must_equal_entry_point(install):
 @pytest.mark.parametrize(("text", "parts"), [
     ("import json\n\n1 / 0\n", {"ZeroDivisionError", "/odd_things.py, line 3)"}),
     ("import json\n\nraise SystemExit(7)\n", {"SystemExit: 7", "/odd_things.py, line 3)"}),
-    (
-        "from v6t.plugins.base import Technology\n"
-        "class Faulty(Technology):\n    name = 'faulty'\n",
-        {" expect, ip_versions, make_dut_intent, overhead, ", ", title"},
-    ),
+    ("from v6t.plugins.base import Technology\nclass Faulty(Technology):\n    name = 'faulty'\n",
+     {" expect, ip_versions, make_dut_intent, overhead, ", ", title"}),
 ])  # fmt: skip
 def test_load_error_names_file_and_line_or_missing_methods(text, parts, install):
     install(text, plugins="faulty = odd_things:Faulty")

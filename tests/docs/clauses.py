@@ -61,11 +61,7 @@ def load_file(name: str) -> dict[str, Any]:
 
 
 def list_sections(*kinds: str) -> dict[str, list[str]]:
-    """Return section numbers by RFC.
-
-    Args:
-        kinds: ``read`` for RFCs with all sections, ``unread`` for RFCs with cited sections only.
-    """
+    """Return sections by RFC: ``read`` RFCs have all, ``unread`` ones the cited sections."""
     table = load_file("sections")
     return {rfc: text.split() for kind in kinds for rfc, text in table[kind].items()}
 

@@ -44,11 +44,7 @@ def fill_page(text: str) -> str:
 
 
 def render_section(name: str) -> str:
-    """Return the Markdown of a section.
-
-    Raises:
-        KeyError: no section has this name.
-    """
+    """Return the Markdown of a section; an unknown name raises KeyError."""
     if name.startswith(DEVICE_PREFIX):
         return device_pages.render_device(name.removeprefix(DEVICE_PREFIX))
     if name.startswith(TECHNOLOGY_PREFIX):

@@ -103,11 +103,7 @@ def execute(command: Command) -> tuple[int, str]:
 
 
 def parse(arguments: list[str]) -> None:
-    """Parse a command of v6t without running it.
-
-    Raises:
-        click.UsageError: it has an unknown option or lacks an argument.
-    """
+    """Parse a command of v6t without running it; an invalid one raises click.UsageError."""
     group: click.Command = cli
     context = click.Context(cli, info_name="v6t")
     while isinstance(group, click.Group):

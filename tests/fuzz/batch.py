@@ -30,11 +30,7 @@ MAX_SECONDS, MAX_MIB = 5.0, 300.0
 
 
 def run_batch(job: tuple[str, int, int]) -> dict[str, Any]:
-    """Execute inputs of one kind and return their statistics, with each distinct problem once.
-
-    Args:
-        job: kind, seed and number of inputs.
-    """
+    """Execute inputs of a kind, with seed and number; return statistics and distinct problems."""
     kind, number, count = job
     workspace = Workspace()
     result: dict[str, Any] = {

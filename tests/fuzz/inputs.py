@@ -79,10 +79,7 @@ PARAMETERS_PER_FILE = 6
 
 @cache
 def run_files() -> tuple[dict[str, Any], ...]:
-    """Return run files of every technology, each with some of its parameters that have defaults.
-
-    The files are short: they are parsed faster, and changes affect related settings more often.
-    """
+    """Return short run files of every technology, each with some parameters that have defaults."""
     items = []
     for name in list_names():
         try:

@@ -13,12 +13,7 @@ def clear_host_bits(value, length, width):
 
 @st.composite
 def rules(draw, *, shared=False, sendable=False):
-    """Draw a valid rule with any PSID offset, PSID length, EA length and prefix lengths.
-
-    Args:
-        shared: whether several CEs share an address.
-        sendable: whether its prefixes lie in 3ffe::/16 and 128.0.0.0/3, which devices forward.
-    """
+    """Draw a valid rule: several CEs share an address, and devices forward it, if requested."""
     fixed6, fixed4 = (16, 3) if sendable else (0, 0)
     if not shared and draw(st.booleans()):
         o, r, k = 0, 32, draw(st.integers(0 if sendable else 1, 16))

@@ -60,12 +60,7 @@ def make_tester(received):
 
 
 def make_limited(limit_fps, short_limit_fps=None):
-    """Return a measure function of a device that loses all frames above a limit.
-
-    Args:
-        limit_fps: limit in trials of at least 60 s.
-        short_limit_fps: limit in shorter trials, by default the same.
-    """
+    """Return a measure function that loses all frames above a limit; short trials may have another."""
 
     def received(_direction, trial):
         limit = limit_fps if trial.duration_s >= 60 else short_limit_fps or limit_fps
