@@ -42,8 +42,7 @@ def test_improvement_follows_more_is_better(more_is_better, factor):
 def test_limited_run_is_not_worse(factor, limited, improved):
     """The result of a limited run is a lower bound of the device's rate."""
     result = compare(HUNDREDS, [factor * v for v in HUNDREDS], limited=limited)
-    assert result.improved is improved
-    assert (result.verdict == "undecided") is (improved is None)
+    assert result.improved is improved and (result.verdict == "undecided") is (improved is None)
 
 
 RECORD = {
@@ -136,8 +135,7 @@ def test_interval_contains_true_factor_at_stated_confidence(counts):
     for _ in range(400):
         first, second = (draw_values(rng, n, m) for n, m in zip(counts, (1e6, 5e5), strict=True))
         result = estimate_factor(first, second)
-        assert result.coverage >= CONFIDENCE
-        assert result.low <= result.estimate <= result.high
+        assert result.coverage >= CONFIDENCE and result.low <= result.estimate <= result.high
         contained += result.low <= 0.5 <= result.high
     assert contained / 400 > CONFIDENCE - 0.03
 

@@ -94,7 +94,6 @@ def test_means_are_reported_with_the_median_on_request(tmp_path):
     assert throughput["means"]["mean"] == pytest.approx(sum(throughput["rates"]) / 5)
     assert latency["directions"]["forward"]["tl"]["means"]["rsd_percent"] >= 0
     plain, _ = measure_records(tmp_path / "without")
-    assert "means" not in plain
-    assert plain["median"] == throughput["median"]
+    assert "means" not in plain and plain["median"] == throughput["median"]
     for name, printed in (("with", True), ("without", False)):
         assert ("standard deviation" in v6t("show", tmp_path / name, "--warnings").out) is printed

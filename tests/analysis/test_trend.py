@@ -143,12 +143,10 @@ def make_series(*rates, **options):
 
 def test_resolution_that_hides_changes_is_stated():
     coarse = make_series(*[850_000.0] * 20, resolution=280_000.0)
-    assert coarse.changes == ()
-    assert coarse.resolution_percent == pytest.approx(32.94, abs=0.01)
+    assert coarse.changes == () and coarse.resolution_percent == pytest.approx(32.94, abs=0.01)
     assert "280,000 fps, 32.9 %" in coarse.words
     zero = make_series(*[0.0] * 20, resolution=5.0)
-    assert zero.resolution_percent is None
-    assert "5 fps" in zero.words
+    assert zero.resolution_percent is None and "5 fps" in zero.words
     fine = {"resolution": 8000.0, "least_percent": 1.0}
     assert make_series(*[850_000.0] * 20, **fine).unseen == ""
     assert make_series(*[850_000.0] * 20, **{**fine, "least_percent": 0.5}).unseen

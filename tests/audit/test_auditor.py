@@ -104,8 +104,7 @@ def test_failed_device_or_tester_ends_audit_and_keeps_findings(kind):
     failure = kind("it was started anew", code="command-failed")
     progress, error = audit(Device(Siit(), error=failure, exchanges=20))
     assert error is failure
-    assert "it was started anew" in progress.stopped
-    assert progress.findings
+    assert "it was started anew" in progress.stopped and progress.findings
     assert {f.verdict for f in progress.findings} == {"conforms"}
 
 

@@ -87,8 +87,7 @@ def test_tester_without_loopback_is_created_once(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "make_tester", make)
     latency = measure(tmp_path, "throughput", "latency", **QUICK_ALL)["latency"]
     assert [call.kwargs["loopback"] for call in make.call_args_list] == [False]
-    assert latency["directions"]["forward"]["tl"]["median"] > 0
-    assert not latency["loopback"]
+    assert latency["directions"]["forward"]["tl"]["median"] > 0 and not latency["loopback"]
     assert not any("loopback" in key for key in read_trial_keys(tmp_path))
 
 
@@ -189,8 +188,7 @@ def test_latency_without_throughput_is_not_measured(tmp_path):
 def test_record_states_search_and_repetition_rule(tmp_path):
     adaptive = {"search": "mlrsearch", "adaptive": {"most": 8}, "resolution_fps": 20_000.0}
     record = measure(tmp_path, "throughput", **adaptive)["throughput"]
-    assert record["search"] == "mlrsearch"
-    assert "loss ratio 0" in record["search_label"]
+    assert record["search"] == "mlrsearch" and "loss ratio 0" in record["search_label"]
     assert record["title"].startswith("Throughput (MLRsearch, RFC 2544 goal) (adaptive, n=")
     caveats = read_results(tmp_path)["caveats"]
     assert all(any(words in c for c in caveats) for words in ("MLRsearch", "6 to 8"))

@@ -414,8 +414,7 @@ def test_settings_change_along_with_an_axis(tmp_path):
     assert settings == [("nothing", "sd", 3)] * 2 + [("addresses", "sdfn", 4)] * 2
     assert set(campaign.runs[0].axes) == {"params", "frame_sizes"}
     note = campaign.notes["hosts"]
-    assert note.startswith("Nothing and addresses.")
-    assert "the paper has more of them" in note
+    assert note.startswith("Nothing and addresses.") and "the paper has more of them" in note
 
 
 @pytest.mark.parametrize(("changes", "code"), [

@@ -129,8 +129,7 @@ def test_options_of_same_name_have_one_declaration():
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_code_for_shell(shell):
     done = v6t("completion", shell)
-    assert done.status == 0
-    assert "_V6T_COMPLETE" in done.out
+    assert done.status == 0 and "_V6T_COMPLETE" in done.out
 
 
 @pytest.mark.slow
@@ -144,8 +143,7 @@ def test_shell_completes_the_name_of_a_plugin():
 
 def test_debug_adds_the_traceback(tmp_path):
     done = v6t("--debug", "run", tmp_path / "nope.yaml")
-    assert done.status == 2
-    assert "Traceback" in done.err
+    assert done.status == 2 and "Traceback" in done.err
     assert done.err.splitlines()[-2].startswith("v6t: ")
 
 
@@ -202,8 +200,7 @@ def test_json_of_a_run_is_its_results_file(tmp_path):
     done = v6t(*SIM, "--json", "-o", out)
     assert (done.status, done.out) == (0, (out / "results.json").read_text())
     content = json.loads(done.out)
-    assert content["status"] == "complete"
-    assert content["conditions"]["demonstration"] is True
+    assert content["status"] == "complete" and content["conditions"]["demonstration"] is True
     assert any("DEMONSTRATION" in c for c in content["caveats"])
 
 
@@ -269,8 +266,7 @@ def test_environment_is_not_stored(tmp_path, monkeypatch):
     assert done.status == 0
     content = b"".join(octets or b"" for octets in read_dir(tmp_path / "out").values())
     assert b'"status": "complete"' in content
-    assert secret.encode() not in content
-    assert secret not in done.out + done.err
+    assert secret.encode() not in content and secret not in done.out + done.err
 
 
 def test_source_commit_without_git_is_unknown(monkeypatch):

@@ -46,8 +46,7 @@ def compare(first, second):
 def test_same_device_shows_no_difference(runs):
     lines = compare(runs / "first", runs / "again")
     line = lines["throughput", "rate"]
-    assert line.verdict == "no difference"
-    assert line.words.startswith("no difference")
+    assert line.verdict == "no difference" and line.words.startswith("no difference")
     assert line.effect.low <= 1 <= line.effect.high and line.effect.coverage >= 0.95
     assert {line.verdict for line in lines.values()} <= {"no difference", "undecided"}
 
@@ -381,8 +380,7 @@ def test_trend_with_changes_below_the_resolution_is_written_to_a_file(series_run
     stdout = " ".join(v6t(*words).out.split())
     assert "1 of 1" in stdout and "0.01%" in stdout
     assert v6t(*words, "-o", page).status == WORSE_STATUS
-    assert page.read_text().count("<svg") == 1
-    assert "from r09 on" in page.read_text()
+    assert page.read_text().count("<svg") == 1 and "from r09 on" in page.read_text()
     unseen = "changes below 500 fps, 0.05"
     assert page.read_text().count(unseen) >= 2  # table and figure
     v6t(*words, "-o", document)

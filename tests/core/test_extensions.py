@@ -160,8 +160,7 @@ def test_failing_table_keeps_other_tables(install, tmp_path):
 def test_plugin_name_must_equal_entry_point(install):
     install(PLUGIN, plugins="other = odd_things:Faulty")
     done = v6t("plugins", "--check", "other")
-    assert done.status == 2
-    assert "its name is faulty, its entry point other" in done.out
+    assert done.status == 2 and "its name is faulty, its entry point other" in done.out
 
 
 @pytest.mark.parametrize(("text", "parts"), [
@@ -227,8 +226,7 @@ def test_benchmarks_with_same_settings_section_are_rejected(install):
     assert "clashing" in message and "latency" in message
     assert v6t(*run, "latency").status == 0
     rows = {row.name: row for row in registry.list_benchmarks()}
-    assert rows["latency"].kind is not None
-    assert "odd-things" in rows["clashing"].error
+    assert rows["latency"].kind is not None and "odd-things" in rows["clashing"].error
 
 
 GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
@@ -258,10 +256,8 @@ def test_broken_plugin_is_listed_with_its_error(entry_point, install):
     done = v6t("plugins")
     assert done.status == 0
     lines = {line.split()[0]: line for line in done.out.splitlines()}
-    assert "BROKEN: " in lines["broken"]
-    assert "MAP-E border relay" in lines["another"]
-    assert lines["another"].endswith("(odd-things)")
-    assert lines["mape-br"].endswith("[RFC 7597]")
+    assert "BROKEN: " in lines["broken"] and "MAP-E border relay" in lines["another"]
+    assert lines["another"].endswith("(odd-things)") and lines["mape-br"].endswith("[RFC 7597]")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
     assert rows["broken"]["error"]
     assert rows["mape-br"]["error"] == rows["another"]["error"] == ""
@@ -273,8 +269,7 @@ def test_broken_plugin_is_listed_with_its_error(entry_point, install):
 def test_two_plugins_of_one_name_are_rejected(install):
     install(plugins="mape-br = nowhere:Plugin")
     done = v6t("plugins")
-    assert done.status == 0
-    assert done.out.count("'mape-br': from ") == 2
+    assert done.status == 0 and done.out.count("'mape-br': from ") == 2
     stderr = expect_refusal(v6t(*SIM, "--dry-run"), "duplicate")
     assert all(text in stderr for text in ("odd-things", "v6t", "uninstall one"))
 

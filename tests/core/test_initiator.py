@@ -120,8 +120,7 @@ Fwd-sport-min 1024\nFwd-sport-max 2047\nFwd-dport-min 5\nFwd-dport-max 9\nStatef
     for name, text in (("one", one), ("other", other)):
         (tmp_path / name).write_text(text)
     left, right = (read_siitperf(tmp_path / name) for name in ("one", "other"))
-    assert left.run == right.run
-    assert "initiator" not in left.testbed
+    assert left.run == right.run and "initiator" not in left.testbed
     assert right.testbed["initiator"] == "right"
     assert left.testbed["links"]["left"]["tester_mac"] == "02:00:00:00:00:0a"
     assert right.testbed["links"]["right"]["tester_mac"] == "02:00:00:00:00:0a"

@@ -84,8 +84,7 @@ def test_suspended_and_interrupted_simulation_can_be_resumed(tmp_path, uninterru
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=WAIT_LIMIT_S)
         assert (process.returncode, stdout) == (130, "")
-        assert f"v6t resume {out}" in stderr
-        assert stderr.splitlines()[-1] == "v6t: interrupted"
+        assert f"v6t resume {out}" in stderr and stderr.splitlines()[-1] == "v6t: interrupted"
         assert "Traceback" not in stderr
         assert suspended[: len(before)] == before
         assert list_trial_keys(out)[: len(suspended)] == suspended

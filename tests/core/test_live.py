@@ -299,8 +299,7 @@ def test_live_page_shows_messages_of_current_run_only(tmp_path):
         view.on_run_start("002-second")
         view.on_message("run 2 of 2")
         state = read_state(view.url)
-        assert state["now"].startswith("002-second: ")
-        assert state["trials"] == []
+        assert state["now"].startswith("002-second: ") and state["trials"] == []
         view.on_run_start("")
         view.on_message("the report")
         assert read_state(view.url)["now"] == "the report"

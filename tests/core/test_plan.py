@@ -96,8 +96,7 @@ def test_planned_time_follows_from_trials():
     assert rfc.duration_s > 20 * 60 * len(rfc.points)
     assert quick.duration_s < 300
     twice = plan_run(procedure={"repetitions": 4})
-    assert twice.trial_count == 2 * quick.trial_count
-    assert twice.duration_s > quick.duration_s
+    assert twice.trial_count == 2 * quick.trial_count and twice.duration_s > quick.duration_s
 
 
 def test_plan_has_a_point_for_every_size_and_mode():

@@ -12,17 +12,7 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.results import ResultWriter, load_run, read_results
 from v6t.core.runs.runner import resume
-from v6t.tests.core.support import (
-    count_new_trials,
-    enforce_permissions,
-    measure_run,
-    read_comparable,
-    read_dir,
-    read_journal,
-    read_trial_keys,
-    remove_crash,
-    v6t,
-)
+from v6t.tests.core import support
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -33,7 +23,7 @@ from .test_run import simulate_throughput
 def rewrite_journal(path, change):
     """Rewrite the journal with changed entries and valid checksums."""
     lines = []
-    for entry in map(change, read_journal(path)):
+    for entry in map(change, support.read_journal(path)):
         body = json.dumps(entry, separators=(",", ":"), sort_keys=True).encode()
         lines.append(f"{zlib.crc32(body):08x} ".encode() + body + b"\n")
     (path / "journal.jsonl").write_bytes(b"".join(lines))
@@ -54,7 +44,7 @@ def remove_counters(entry):
 def finished(tmp_path_factory):
     """Provide a complete run, which tests copy."""
     path = tmp_path_factory.mktemp("finished") / "out"
-    measure_run(simulate_throughput(), path)
+    support.measure_run(simulate_throughput(), path)
     return path
 
 
@@ -63,9 +53,9 @@ def failed(tmp_path_factory):
     """Provide a run whose tester failed after one of three directions."""
     path = tmp_path_factory.mktemp("failed") / "out"
     with pytest.raises(TesterError):
-        measure_run(simulate_throughput(crash_at=60), path)
+        support.measure_run(simulate_throughput(crash_at=60), path)
     assert 1 <= len(read_results(path)["results"]) < 3
-    remove_crash(path)
+    support.remove_crash(path)
     return path
 
 
@@ -80,10 +70,13 @@ def incomplete(failed, tmp_path):
 
 
 def test_complete_run_is_only_read(complete):
-    before = read_dir(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
-    assert "nothing was measured" in v6t("resume", complete).err
-    assert len(resume(complete, Listener()).trials) == len(read_trial_keys(complete))
-    assert (read_dir(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}) == before
+    before = support.read_dir(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
+    assert "nothing was measured" in support.v6t("resume", complete).err
+    assert len(resume(complete, Listener()).trials) == len(support.read_trial_keys(complete))
+    assert (
+        support.read_dir(complete),
+        {p: p.stat().st_mtime_ns for p in complete.iterdir()},
+    ) == before
 
 
 @pytest.mark.slow
@@ -92,8 +85,8 @@ def test_complete_run_without_write_permission_is_read(complete):
         if path.name != ".lock":
             path.chmod(0o400)
     complete.chmod(0o500)
-    with enforce_permissions():
-        done = v6t("resume", complete, "--json")
+    with support.enforce_permissions():
+        done = support.v6t("resume", complete, "--json")
     assert done.status == 0, done.err
     assert json.loads(done.out)["status"] == "complete"
 
@@ -121,7 +114,7 @@ def replace_results(path, **changes):
 
 def exchange_journal(path):
     """Replace the journal by that of another run."""
-    measure_run(simulate_throughput(delay_us=30), path.parent / "other")
+    support.measure_run(simulate_throughput(delay_us=30), path.parent / "other")
     shutil.copy(path.parent / "other" / "journal.jsonl", path)
 
 
@@ -132,7 +125,7 @@ def change_seed(path):
 
 def exchange_results(path):
     """Replace the results by those of another run with the same trials."""
-    measure_run(simulate_throughput(), path.parent / "other")
+    support.measure_run(simulate_throughput(), path.parent / "other")
     shutil.copy(path.parent / "other" / "results.json", path)
 
 
@@ -189,26 +182,26 @@ DAMAGES = {
 def test_resume_of_a_damaged_run_changes_nothing(name, incomplete):
     _, code, file, damage = DAMAGES[name]
     damage(incomplete)
-    before = read_dir(incomplete)
-    with enforce_permissions():
-        done = v6t("resume", incomplete)
+    before = support.read_dir(incomplete)
+    with support.enforce_permissions():
+        done = support.v6t("resume", incomplete)
     assert str(incomplete / file) in expect_refusal(done, code)
-    assert read_dir(incomplete) == before
+    assert support.read_dir(incomplete) == before
 
 
 @pytest.mark.parametrize("name", [n for n, row in DAMAGES.items() if row[0] != "incomplete"])
 def test_damaged_complete_run_is_not_read(name, complete):
     _, code, file, damage = DAMAGES[name]
     damage(complete)
-    before = read_dir(complete)
+    before = support.read_dir(complete)
     for words in (["show"], ["report", "--format", "md"], ["compare", complete], ["resume"]):
-        assert file in expect_refusal(v6t(*words, complete), code), words
-    assert read_dir(complete) == before
+        assert file in expect_refusal(support.v6t(*words, complete), code), words
+    assert support.read_dir(complete) == before
 
 
 def test_trial_without_duration_is_rejected_as_damaged(complete):
     rewrite_journal(complete, lambda e: {**e, "trial": {**e["trial"], "duration_s": None}})
-    expect_refusal(v6t("show", "--trials", complete), "damaged-file")
+    expect_refusal(support.v6t("show", "--trials", complete), "damaged-file")
 
 
 def test_resume_without_config_digest_is_accepted(incomplete):
@@ -239,10 +232,10 @@ def test_foreign_journal_without_run_id_is_rejected_unchanged(complete):
     (complete / "manifest.json").unlink()
     rewrite_journal(complete, lambda e: remove_run_id({**e, "trial": {**e["trial"], "x": "blue"}}))
     replace_results(complete, status="running")
-    before = read_dir(complete)
+    before = support.read_dir(complete)
     with expect_error("journal-mismatch"):
         resume(complete, Listener())
-    assert read_dir(complete) | {"log.txt": b""} == before | {"log.txt": b""}
+    assert support.read_dir(complete) | {"log.txt": b""} == before | {"log.txt": b""}
 
 
 def test_resume_never_shrinks_results_file(incomplete, monkeypatch):
@@ -262,17 +255,17 @@ def test_resume_never_shrinks_results_file(incomplete, monkeypatch):
 def test_lost_results_are_restored_from_journal(complete):
     before = (complete / "results.json").read_bytes()
     (complete / "results.json").unlink()
-    assert count_new_trials(complete) == 0
+    assert support.count_new_trials(complete) == 0
     assert (complete / "results.json").read_bytes() == before
 
 
 def test_journal_is_resumed_without_manifest(incomplete, tmp_path):
     (incomplete / "manifest.json").unlink()
     resume(incomplete, Listener())
-    measure_run(simulate_throughput(), tmp_path / "other")
-    assert read_comparable(incomplete) == read_comparable(tmp_path / "other")
-    assert count_new_trials(incomplete) == 0
-    assert len({e["run"] for e in read_journal(incomplete)}) == 1
+    support.measure_run(simulate_throughput(), tmp_path / "other")
+    assert support.read_comparable(incomplete) == support.read_comparable(tmp_path / "other")
+    assert support.count_new_trials(incomplete) == 0
+    assert len({e["run"] for e in support.read_journal(incomplete)}) == 1
 
 
 def test_missing_trial_setting_has_its_default(tmp_path):
@@ -292,6 +285,6 @@ def test_resumed_simulation_continues_its_clock(lines, complete, tmp_path):
     cut = shutil.copytree(complete, tmp_path / "cut")
     change_lines(cut, lambda all: all[:lines])
     (cut / "results.json").unlink()
-    assert count_new_trials(cut) > 0
+    assert support.count_new_trials(cut) > 0
     for name in ("trials.csv", "results.csv"):
         assert (cut / name).read_bytes() == (complete / name).read_bytes()

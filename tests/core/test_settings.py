@@ -91,8 +91,7 @@ def test_nested_flag_options_keep_other_options(tmp_path):
 
 def test_no_arguments_print_help():
     shown = v6t()
-    assert shown.status == 0
-    assert "Commands:" in shown.out
+    assert shown.status == 0 and "Commands:" in shown.out
     assert v6t("run", "--dry-run").out.startswith("mape-br ")
 
 

@@ -128,8 +128,7 @@ def test_replacing_table_has_exact_tcp_capacity(tmp_path):
 def test_offered_rate_never_exceeds_tester_capacity(tmp_path):
     rate = measure(tmp_path / "out", device={"insertion_cps": 0, "tester_fps": 5000})["tcp-rate"]
     assert rate["tester_limited"]
-    assert rate["upper_bound_reason"] == "tester"
-    assert rate["median"] <= rate["tester_ceiling"]
+    assert rate["upper_bound_reason"] == "tester" and rate["median"] <= rate["tester_ceiling"]
 
 
 @pytest.mark.parametrize(("plugin", "octets"), [

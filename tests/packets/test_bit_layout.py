@@ -70,6 +70,5 @@ def test_mask_selects_the_bits_of_one_variable():
 def test_compose_replaces_variables_and_joins_adjacent_copies():
     halves = BitLayout(8, {"z": 16}, (BitCopy("z", 0, 4, 2), BitCopy("z", 4, 4, 6)))
     composed = BitLayout(8, {"x": 8}, (BitCopy("x", 0, 8),)).compose(x=halves)
-    assert composed.copies == (BitCopy("z", 0, 8, 2),)
-    assert composed.variables == {"z": 16}
+    assert composed.copies == (BitCopy("z", 0, 8, 2),) and composed.variables == {"z": 16}
     assert NIBBLES.compose(x=BitLayout(8, {}, (), 0x12)).encode(y=3) == 0x23A1

@@ -48,8 +48,7 @@ def test_view_of_a_segment_equals_scapys():
 def test_view_shares_memory_with_strided_rows():
     ring = np.zeros((2, 64), np.uint8)
     view(ring[:, 10:40], headers.UDP, 4)["dport"] = 0x0102
-    assert ring[:, 16:18].tolist() == [[1, 2], [1, 2]]
-    assert ring.sum() == 6
+    assert ring[:, 16:18].tolist() == [[1, 2], [1, 2]] and ring.sum() == 6
 
 
 def test_view_short_frames_are_rejected():

@@ -105,8 +105,7 @@ def test_dslite_parts_in_series_equal_aftr(params, inside_network):
 def test_frame_size_is_that_of_the_middle_link(variant):
     plugin, _ = make_dual(variant)
     overhead = 20 if variant in TRANSLATING else 40
-    assert plugin.overhead == overhead
-    assert plugin.default_frame_sizes == (64 + overhead,)
+    assert plugin.overhead == overhead and plugin.default_frame_sizes == (64 + overhead,)
     sizes = plugin.make_frame_pair(64 + overhead)
     for direction in ("forward", "reverse"):
         (only,) = plugin.build_traffic(direction, sizes).classes

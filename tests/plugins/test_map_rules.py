@@ -80,8 +80,7 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     damaged[bits, bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
     source = table.find_sources(*split_halves(damaged), np.repeat(number, 128))
     n = rule.ipv6_prefix.prefixlen
-    assert not source.known[:n].any()
-    assert source.known[n:].all()
+    assert not source.known[:n].any() and source.known[n:].all()
     passed = np.flatnonzero(source.known & source.consistent & source.owned)
     assert not source.consistent[n:64].any() or (passed >= 64).all()
     # only the host bits, which a CE with an IPv4 prefix may choose, are free

@@ -123,8 +123,7 @@ def test_device_at_line_rate_has_no_burst_result():
     tester = Recorder(make_limited(LINE))
     entry = make_burst_record(measure_back_to_back(make_burst_spec(throughput_fps=LINE), tester))
     assert tester.trials == []
-    assert "no burst fills" in entry["not_measured"]
-    assert entry["average"] is None
+    assert "no burst fills" in entry["not_measured"] and entry["average"] is None
 
 
 @pytest.mark.parametrize(("lost", "longest", "frames"), [(0, True, 10_000), (1, False, 0)])
@@ -140,8 +139,7 @@ def test_burst_that_the_tester_cannot_send_is_invalid():
     assert [(r.valid, r.hit_longest) for r in result.repetitions] == [(False, False)] * 2
     assert result.average_frames is None
     entry = make_burst_record(result)
-    assert "could not send" in entry["not_measured"]
-    assert entry["invalid_repetitions"] == 2
+    assert "could not send" in entry["not_measured"] and entry["invalid_repetitions"] == 2
     assert len(entry["invalid_trials"]) == len(entry["trials"]) == 2 * 2 * 3
 
 
@@ -190,8 +188,7 @@ def test_overload_is_followed_by_half_its_rate():
 ])  # fmt: skip
 def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_fps, is_limited):
     spec = make_recovery_spec(limit_fps=limit_fps)
-    assert spec.is_limited is is_limited
-    assert spec.overload_fps == pytest.approx(overload_fps)
+    assert spec.is_limited is is_limited and spec.overload_fps == pytest.approx(overload_fps)
     result = measure_recovery(spec, make_sim(capacity_fps=1e6).measure)
     record = SystemRecovery().make_record(result, {})
     assert record.overload_limited is is_limited

@@ -122,8 +122,7 @@ def test_frames_can_be_written_into_a_ring():
         rows = ring[:, at : at + expander.length]
         assert expander.compute_frames(10, 3000, rows) is rows
         assert (rows == expander.compute_frames(10, 3000)).all()
-        assert (ring[:, :at] == 0x77).all()
-        assert (ring[:, at + expander.length :] == 0x77).all()
+        assert (ring[:, :at] == 0x77).all() and (ring[:, at + expander.length :] == 0x77).all()
 
 
 def test_stream_without_bindings_expands_to_its_packet():

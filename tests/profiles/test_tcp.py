@@ -65,8 +65,7 @@ def test_segments_equal_scapy(name, flags, data):
     numbers = np.arange(5)
     assert layout.select_frames(rows).all()
     read = layout.read(rows)
-    assert read.is_valid.all()
-    assert read.has_timestamp.all()
+    assert read.is_valid.all() and read.has_timestamp.all()
     assert read.timestamp.tolist() == numbers.tolist()
     assert set(read.data_octets.tolist()) == {len(data)}
     for number, row in enumerate(rows):

@@ -625,8 +625,7 @@ def test_undefined_percentile_is_marked_in_the_figure(p99):
 def test_undefined_percentile_is_marked_in_the_legend():
     points = [(1.0, Percentiles(7.0, 6.0, None)), (2.0, Percentiles(7.0, 6.0, 9.0))]
     curve = make_summary_curve(0, "a", points)
-    assert "P99 undefined" in curve.label
-    assert curve.bars == [[1.0, 1.0], [0.0, 2.0]]
+    assert "P99 undefined" in curve.label and curve.bars == [[1.0, 1.0], [0.0, 2.0]]
     assert make_summary_curve(0, "a", points[1:]).label == "a"
 
 
@@ -641,8 +640,7 @@ def test_rate_of_zero_is_not_drawn():
     records = {"none": make_record(none, "throughput"), "some": make_record(some, "throughput")}
     (drawing,) = (b for b in make_blocks(records, "throughput") if isinstance(b, Drawing))
     assert "p: some" in drawing.svg and "p: none" not in drawing.svg
-    assert "(linear axis)" in drawing.svg
-    assert "not drawn: 1" in drawing.caption
+    assert "(linear axis)" in drawing.svg and "not drawn: 1" in drawing.caption
     far = {"figures": (make_quantity("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
     wide = {**records, "far": make_record(far, "throughput")}
     (drawing,) = (b for b in make_blocks(wide, "throughput") if isinstance(b, Drawing))
