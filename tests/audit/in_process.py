@@ -6,13 +6,11 @@ from v6t.audit.self_check import DeviceProbe
 
 
 def execute_clauses(device, clauses):
-    """Execute clauses with one device and return their outcomes."""
     probe = DeviceProbe(device)
     return [carry_out(clause, probe, AuditRequest()) for clause in clauses]
 
 
 def with_params(technology, **params):
-    """Return a technology of the same kind with other parameters."""
     return type(technology)(technology.params_model(**params))
 
 

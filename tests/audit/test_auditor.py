@@ -27,8 +27,6 @@ from v6t.tests.audit.in_process import with_params
 
 
 class SilentDevice:
-    """A device that drops everything."""
-
     def receive(self, *frame):
         return []
 

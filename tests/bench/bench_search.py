@@ -139,13 +139,11 @@ def measure(search: SearchMethod, name: str) -> Line:
 
 
 def list_installed() -> tuple[SearchMethod, ...]:
-    """List the search methods that are installed."""
     has_mlrsearch = importlib.util.find_spec("MLRsearch") is not None
     return tuple(s for s in get_args(SearchMethod) if has_mlrsearch or s != "mlrsearch")
 
 
 def compare() -> Iterator[Line]:
-    """Run each search method on each class."""
     for name in make_devices(random.Random(0)):
         for search in list_installed():
             yield measure(search, name)
@@ -177,7 +175,6 @@ def render_table(lines: list[Line]) -> str:
 
 
 def main() -> None:
-    """Print the table, and write it if requested."""
     parser = argparse.ArgumentParser(description="Compare the throughput search methods.")
     parser.add_argument("--write", action="store_true", help="write it for docs/method.md")
     arguments = parser.parse_args()

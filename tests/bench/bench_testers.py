@@ -203,7 +203,6 @@ def render_table(file: Path) -> str:
 
 
 def main() -> None:
-    """Measure, or print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -96,7 +96,6 @@ def measure_frame_time(attachment: Attachment, compiled: StreamSet) -> float:
 
 
 def main() -> None:
-    """Measure and print the times."""
     if not os.environ.get("TREX_DIR"):
         sys.exit("set TREX_DIR to the directory with t-rex-64")
     # in the lab's namespace, without ports of this machine

@@ -29,7 +29,6 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """Return all lines."""
         return "\n".join(self.lines).rstrip() + "\n"
 
     def feed(self, text: str) -> None:
@@ -74,7 +73,6 @@ class Session:
     """Command that runs on a new pseudo-terminal and receives key presses."""
 
     def __init__(self, command: list[str], columns: int) -> None:
-        """Start the command."""
         self.screen = Screen(columns)
         removed = {"COLUMNS", "LINES", "NO_COLOR"}
         environment = {name: value for name, value in os.environ.items() if name not in removed}

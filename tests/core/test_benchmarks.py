@@ -75,7 +75,6 @@ def measure(path, *benchmarks, **settings):
 
 
 def read_column(table, name):
-    """Return the values of a column by its name."""
     place = [column.name for column in table.columns].index(name)
     return [row[place] for row in table.rows]
 

@@ -78,7 +78,6 @@ def measure_campaign(file, out, *options):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """Provide a finished campaign."""
     home = tmp_path_factory.mktemp("campaign")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_report, "MAX_FIGURES", 0)  # test_report.py checks figures of runs

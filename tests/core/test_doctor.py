@@ -21,7 +21,6 @@ from v6t.tests.needs import needs_lab
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """Provide a machine without any problem."""
     monkeypatch.setattr(privilege, "check_availability", lambda: (True, "root"))
     monkeypatch.setattr(doctor.os, "sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setattr(platform, "system", lambda: "Linux")

@@ -40,7 +40,6 @@ def expect_no_reads(read_counts):
 
 @pytest.fixture
 def campaign_file(tmp_path):
-    """Provide a campaign with two runs."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: two\nrun: {plugin: siit, modes: [forward], procedure: {repetitions: 1}}\n"

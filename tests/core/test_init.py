@@ -21,7 +21,6 @@ RUN, TESTBED = ((EXAMPLES_DIR / name).read_text() for name in ("run.yaml", "test
 
 @pytest.fixture
 def examples(tmp_path):
-    """Provide a directory with the example files."""
     done = v6t("init", "--dir", tmp_path / "a/b")
     run, testbed = tmp_path / "a/b/run.yaml", tmp_path / "a/b/testbed.yaml"
     assert done.status == 0

@@ -141,8 +141,6 @@ OCTETS = ("84/64", "512/492", "1518/1498")
 
 
 class Clock:
-    """Time that passes when a test advances it."""
-
     s = 0.0
 
     def __call__(self):

@@ -67,7 +67,6 @@ HOSTILE_LABEL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Provide a run of every benchmark."""
     procedure = {"frame_timeout": {"deadline_ms": 5.0}, "resolution_fps": 50_000.0}
     device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
     settings = {"device": device, "procedure": procedure, "label": HOSTILE_LABEL}

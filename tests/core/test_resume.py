@@ -92,13 +92,11 @@ def test_complete_run_without_write_permission_is_read(complete):
 
 
 def change_lines(path, change):
-    """Replace the lines of the journal."""
     journal = path / "journal.jsonl"
     journal.write_bytes(b"".join(change(journal.read_bytes().splitlines(keepends=True))))
 
 
 def flip(octets, at):
-    """Flip one bit of an octet."""
     return octets[:at] + bytes([octets[at] ^ 1]) + octets[at + 1 :]
 
 

@@ -54,7 +54,6 @@ class ClauseTable:
 
 
 def load_file(name: str) -> dict[str, Any]:
-    """Load a file of docs/clauses."""
     text = (CLAUSES / f"{name}.yaml").read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=YAML_LOADER)  # noqa: S506 - a safe loader
     return loaded
@@ -67,7 +66,6 @@ def list_sections(*kinds: str) -> dict[str, list[str]]:
 
 
 def load_rfc(number: str) -> ClauseTable:
-    """Load the clauses of an RFC."""
     content = load_file(f"rfc{number}")
     rows = [ClauseRow(c.pop("section"), **c) for c in content["clauses"]]
     title = f"RFC {number}: {content['title']}"
@@ -75,7 +73,6 @@ def load_rfc(number: str) -> ClauseTable:
 
 
 def load_requirements() -> ClauseTable:
-    """Load v6t's own requirements."""
     return ClauseTable(
         "Requirements", "v6t's own requirements, with the authoritative document in parentheses",
         {}, [ClauseRow(name, **row) for name, row in load_file("requirements").items()],
@@ -83,18 +80,15 @@ def load_requirements() -> ClauseTable:
 
 
 def load_acceptance_tests() -> ClauseTable:
-    """Load the acceptance tests."""
     rows = [ClauseRow(name, **row) for name, row in load_file("acceptance").items()]
     return ClauseTable("Acceptance tests", "each with its test functions", {}, rows)
 
 
 def load_tables() -> list[ClauseTable]:
-    """Load all tables of the page."""
     return [*map(load_rfc, RFCS), load_requirements(), load_acceptance_tests()]
 
 
 def render_page() -> str:
-    """Return the text of the compliance page."""
     tables = load_tables()
     lines = [*_format_head(tables), *(line for t in tables for line in _format_table(t)), ""]
     return "\n".join(lines)

@@ -28,8 +28,6 @@ _REASON = re.compile(r"<!-- not executed: ((?:(?!-->).)+) -->\n\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block."""
-
     page: Path
     line: int  # number of the first line
     language: str  # word after the fence
@@ -55,12 +53,10 @@ def format_path(page: Path) -> str:
 
 
 def list_pages() -> list[Path]:
-    """List the committed pages."""
     return [CHECKOUT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def read_blocks(page: Path) -> list[Block]:
-    """Read the fenced blocks of a page."""
     text = page.read_text(encoding="utf-8")
     results = []
     for match in _FENCE.finditer(text):
@@ -71,7 +67,6 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def read_commands(block: Block) -> list[Command]:
-    """Read the commands of a console block."""
     results: list[Command] = []
     lines = iter(block.text.splitlines())
     for line in lines:

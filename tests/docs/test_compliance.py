@@ -44,7 +44,6 @@ def get_title(table: ClauseTable) -> str:
 
 @cache
 def list_test_names() -> frozenset[str]:
-    """Return the names of all tests."""
     test_names: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body

@@ -137,13 +137,11 @@ def testbeds() -> tuple[dict[str, Any], ...]:
 
 @cache
 def packaged_campaigns() -> tuple[dict[str, Any], ...]:
-    """Return the packaged campaign files."""
     return tuple(YamlFile(path).data for path in list_packaged_campaigns().values())
 
 
 @cache
 def setting_names() -> tuple[str, ...]:
-    """Return the names of all settings."""
     return tuple(sorted({row.name for row in list_all_settings()}))
 
 

@@ -25,8 +25,6 @@ ALLOWED_STATUSES = (0, 2, 3, 4, 5, 6)
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of one input."""
-
     status: int  # exit status, or -1 after the time limit
     stderr: str
     seconds: float  # processor time
@@ -61,11 +59,9 @@ class Workspace:
             _write_files(self._root / name, make_finished_runs()[word])
 
     def close(self) -> None:
-        """Remove the directory."""
         shutil.rmtree(self._root, ignore_errors=True)
 
     def execute(self, command: Input) -> Outcome:
-        """Execute one input."""
         current = self._root / "current"
         shutil.rmtree(current, ignore_errors=True)
         current.mkdir()

@@ -207,7 +207,6 @@ def read_run_directory(path: Path) -> Parts:
 
 
 def simulate(arguments: str) -> Parts:
-    """Run with the simulated tester."""
     if "mlrsearch" in arguments and find_spec("MLRsearch") is None:
         raise EnvironmentLacking("the package MLRsearch is not installed")
     fixed = ("--tester", "sim", "--seed", 1, "--no-report", "-o", "run")
@@ -234,7 +233,6 @@ def resume_and_compare() -> Parts:
 
 
 def run_campaign() -> Parts:
-    """Execute a small campaign."""
     Path("campaign.yaml").write_text(CAMPAIGN)
     parts, _ = run_command("campaign", "campaign.yaml", "--no-report", "-o", "out")
     summary = Path("out/summary.json")
@@ -285,7 +283,6 @@ def list_parameters(technology: str) -> Parts:
 
 
 def list_cases() -> Iterator[Case]:
-    """Yield all cases."""
     for t in TECHNOLOGIES:
         yield Case("settings", t, partial(list_parameters, t))
         audit = partial(devices.audit_models, t)

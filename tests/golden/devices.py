@@ -38,7 +38,6 @@ LETTERS = {"deviates": "d", "information": "d", "not testable": "u"}
 
 
 def plan_recorded(case: RecordedPlan) -> Parts:
-    """Plan one of the recorded cases."""
     driver = make_driver(case.driver, case.options)
     facts = driver.make_example_facts(case.intent)
     return describe_plan(driver, driver.plan(case.intent, facts), case.intent)
@@ -178,7 +177,6 @@ class Silent:
     """A device that drops every frame."""
 
     def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
-        """Send nothing."""
         return []
 
     def flush(self) -> None:
@@ -191,7 +189,6 @@ class Cable(Silent):
     """A device that forwards every frame unchanged."""
 
     def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
-        """Send the frame on the opposite side."""
         return [("right" if side == "left" else "left", frame)]
 
 

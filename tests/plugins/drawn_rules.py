@@ -43,7 +43,6 @@ def ces(draw):
 
 
 def rule_settings(rule):
-    """Return the parameters of a technology with this rule."""
     return {
         "rule_ipv6": str(rule.ipv6_prefix), "rule_ipv4": str(rule.ipv4_prefix),
         "ea_len": rule.ea_len, "psid_offset": rule.psid_offset,

@@ -52,7 +52,6 @@ class MapeDrop(IntEnum):
 
 
 def make(name, links=None, /, **params):
-    """Make a technology with the given parameters."""
     kind = load_technology_type(name)
     return kind(kind.params_model.model_validate(params), links)
 
@@ -69,7 +68,6 @@ def load_vectors(name):
 
 
 def make_mape_br(links=None, **params):
-    """Make a MAP-E border relay."""
     return make("mape-br", links, **params)
 
 

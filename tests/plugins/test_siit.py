@@ -79,7 +79,6 @@ def test_address_table_uses_the_longest_prefix(entries, prefix, data):
 
 @st.composite
 def packets(draw):
-    """Draw IPv4 UDP packets of equal length with arbitrary fields."""
     size = draw(st.integers(0, 60))
     count = draw(st.integers(1, 5))
     items = []

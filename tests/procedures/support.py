@@ -83,5 +83,4 @@ class Recorder:
         return self.results[trial.key]
 
     def find(self, key):
-        """Return the result of a trial."""
         return self.results[key]

@@ -25,7 +25,6 @@ FIELD_WIDTHS = {
 
 
 def count_types(stream):
-    """Count the instructions of each type."""
     return Tally(i["type"] for i in stream.program)
 
 

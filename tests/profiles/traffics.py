@@ -83,7 +83,6 @@ def make_background(weight=1):
 
 
 def make_traffic(*variables, bind, layers=UDP6, frame_size=128, seed=1):
-    """Make traffic of a single class."""
     return Traffic("forward", (make_class(variables, bind, layers, frame_size),), seed)
 
 

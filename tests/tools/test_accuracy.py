@@ -207,7 +207,6 @@ def test_failed_count_is_repeated_at_half_the_rate_unless_interrupted(monkeypatc
 
 
 def list_short_checks():
-    """Return checks of a second each."""
     request = DelayRequest(ipdv=True)
     rest = {"record_departures": False}
     return [

@@ -162,7 +162,6 @@ PRIVATE_TEXTS = (
 
 @pytest.fixture
 def campaign_copy(campaign, tmp_path):
-    """Provide a copy of the campaign that a test may change."""
     shutil.copytree(campaign, tmp_path / "copy")
     return tmp_path / "copy"
 
