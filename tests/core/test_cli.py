@@ -240,8 +240,7 @@ def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
         assert row["frame_sizes"] == {"ipv6": 104, "ipv4": 64}
         assert row["convention"] == "per_direction"
         assert 1_000_000 < row["capacity_fps"] <= 2_100_000
-        assert row["usable_fps"] == pytest.approx(0.9 * row["capacity_fps"])
-        assert row["trials"] > 1
+        assert row["usable_fps"] == pytest.approx(0.9 * row["capacity_fps"]) and row["trials"] > 1
         assert row["first_fault_above"]
         assert row["bounded_by"] == "tester"
     text = v6t(*words).out

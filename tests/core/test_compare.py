@@ -273,8 +273,7 @@ def test_slowed_lab_device_has_a_lower_rate(tmp_path):
     line = compare(tmp_path / "reference", tmp_path / "slowed")["throughput", "rate"]
     assert (line.verdict, line.kind) == ("less", "factor")
     assert line.effect.coverage >= 0.95
-    assert line.effect.low < line.effect.estimate < line.effect.high < 0.5
-    assert "worse" in line.words
+    assert line.effect.low < line.effect.estimate < line.effect.high < 0.5 and "worse" in line.words
 
 
 @pytest.mark.parametrize(("parts", "cores"), [

@@ -63,8 +63,7 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
     assert run.params == {"ea_len": 13, "psid_offset": "0", "fw_dport": {"min": "5", "max": "9"}}
     assert (run.preset, run.modes, run.frame_sizes) == ("quick", ("reverse",), (552,))
     assert (run.seed, run.label) == (0, "flag")
-    assert run.tester.kind == "sim"
-    assert run.tester.options == {"capacity_fps": "7", "surplus": 1}
+    assert run.tester.kind == "sim" and run.tester.options == {"capacity_fps": "7", "surplus": 1}
     assert run.dut.options["params"] == {"psid_offset": "3", "ea_len": 12}
     params = make_setup(run).technology.params
     assert isinstance(params, MapEParams)

@@ -100,8 +100,7 @@ def test_initiator_is_kept_in_run_files(run, tmp_path):
 
 
 def test_capacity_key_depends_on_initiator(run):
-    keys = set()
-    links = run.links.model_copy(update={"left": run.links.right})
+    keys, links = set(), run.links.model_copy(update={"left": run.links.right})
     for initiator in ("left", "right"):
         setup = make_setup(run.model_copy(update={"initiator": initiator, "links": links}))
         spec = make_capacity_spec(setup.settings, setup.technology.make_frame_pair(64), "forward")
@@ -150,5 +149,4 @@ def test_frames_match_through_swapped_device(plugin, dut, connections):
         bench.load(compile_directions(setup.technology, sizes, 1))
         result = bench.measure(trial)
     for counted in result.directions.values():
-        assert counted.count_frames("received") == 200
-        assert counted.checked == counted.matched > 0
+        assert counted.count_frames("received") == 200 and counted.checked == counted.matched > 0

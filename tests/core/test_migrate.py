@@ -132,8 +132,7 @@ def test_nat64_sample_sends_to_the_virtual_address(tmp_path):
     setup = convert(tmp_path, NAT64)
     assert str(setup.technology.params.responder_ipv4) == "198.19.0.2"
     assert str(setup.technology.params.prefix) == "64:ff9b::/96"
-    frames = expand(setup, "forward", 4000)
-    virtual = IPv6Address("64:ff9b::198.19.0.2")
+    frames, virtual = expand(setup, "forward", 4000), IPv6Address("64:ff9b::198.19.0.2")
     assert {f[:2] for f in frames} == {(IPv6Address("2001:2::2"), virtual)}
     ports = {f[2:] for f in frames}
     assert len(ports) == 4000

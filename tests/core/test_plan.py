@@ -192,8 +192,7 @@ def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
 
 
 def test_interrupted_stage_keeps_its_planned_time():
-    clock = Clock()
-    search = Stage("throughput", "84/64", "forward", 10.0, 10.0)
+    clock, search = Clock(), Stage("throughput", "84/64", "forward", 10.0, 10.0)
     selftest = Stage("self-test", "84/64", "", 2.0, 2.0)
     remaining = RemainingTimeEstimator([search, selftest], clock)
     remaining.begin(search)

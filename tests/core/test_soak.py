@@ -39,8 +39,7 @@ def test_loss_functions_are_finite_and_increasing():
     for shape in (compute_log_stretch, compute_log_erf):
         for m, a in ((1e6, 10.0), (1e6, 1e3), (1e6, 9e5), (5.0, 2.0)):
             rates = shape(loads, np.full(500, m), np.full(500, a))
-            assert np.isfinite(rates[loads > m / 2]).all()
-            assert (np.diff(rates[loads > m]) > 0).all()
+            assert np.isfinite(rates[loads > m / 2]).all() and (np.diff(rates[loads > m]) > 0).all()
 
 
 def make_result(trial, lost, timeline=None):
@@ -147,8 +146,7 @@ def test_lossless_run_has_no_critical_load(tmp_path):
 
 def test_mean_above_maximum_load_is_not_reported():
     """No estimate is reported before the first loss, and none above the largest load."""
-    lost = iter([0, 0, 5, 5, 0])
-    means = iter([900.0, 900.0, 2000.0, 800.0])
+    lost, means = iter([0, 0, 5, 5, 0]), iter([900.0, 900.0, 2000.0, 800.0])
 
     def infer(trials, target, most_fps):
         mean = next(means)

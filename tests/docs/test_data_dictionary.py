@@ -65,8 +65,7 @@ def _is_known(path, known):
 
 @pytest.mark.slow
 def test_result_fields_are_in_dictionary(runs, known):
-    schema = make_results_schema()
-    missing = set()
+    schema, missing = make_results_schema(), set()
     for path in runs.glob("*/results.json"):
         content = json.loads(path.read_text())
         missing |= {*_list_unknown(content, schema, "results.json", schema["$defs"], known)}

@@ -62,8 +62,7 @@ def test_find_problems_valid_frames_have_none(name, octets):
 @pytest.mark.parametrize("name", STACKS)
 def test_find_problems_every_covered_octet_counts(name):
     frame = bytearray(bytes(STACKS[name][0] / DATA))
-    headers = walker.walk(bytes(frame))
-    free = set()
+    headers, free = walker.walk(bytes(frame)), set()
     for number, header in enumerate(headers):
         if header.name in ("Ethernet", "GRE"):
             free |= set(range(header.start, header.end))
@@ -150,8 +149,7 @@ def test_tunnel_row_has_outer_before_inner_addresses():
 def test_write_checksum_equals_scapys(name, length):
     rng = np.random.default_rng(length)
     frames = array(*[STACKS[name][0] / Raw(rng.bytes(length)) for _ in range(4)])
-    layout = walker.locate_endpoints(frames[0])
-    written = frames.copy()
+    layout, written = walker.locate_endpoints(frames[0]), frames.copy()
     written[:, layout.checksum : layout.checksum + 2] = 0x5A
     layout.write_checksum(written)
     assert (written == frames).all()
@@ -209,7 +207,6 @@ def test_group_by_headers_random_flips_equals_walking_each_frame():
 ], ids=["icmp", "cut", "icmpv6", "echo"])  # fmt: skip
 def test_walk_with_quote_finds_the_quoted_headers(packet, names):
     frame = bytes(ETHER / packet)
-    headers = walker.walk(frame)
-    quoted = walker.walk_with_quote(frame)
+    headers, quoted = walker.walk(frame), walker.walk_with_quote(frame)
     assert quoted[: len(headers)] == headers
     assert " ".join(h.name for h in quoted[len(headers) :]) == names

@@ -23,8 +23,7 @@ def rules(draw, *, shared=False, sendable=False):
         shortest = 32 - o + 1 if shared else fixed4
         r = draw(st.integers(max(0, shortest), min(32, 48 - o)))
         k, explicit = max(0, o - (32 - r)), -1
-    n = draw(st.integers(fixed6, 64 - o))
-    a = draw(st.integers(0, 16 - k if k else 16))
+    n, a = draw(st.integers(fixed6, 64 - o)), draw(st.integers(0, 16 - k if k else 16))
     ipv6, ipv4 = draw(st.integers(0, (1 << 128) - 1)), draw(st.integers(0, (1 << 32) - 1))
     if sendable:
         ipv6, ipv4 = 0x3FFE << 112 | ipv6 >> 16, 0b100 << 29 | ipv4 >> 3

@@ -98,8 +98,7 @@ def test_million_softwires_are_used_once_each():
     count = 1_000_000
     plugin = support.make("lwaftr", softwires=count)
     (stream,) = support.compile_streams(plugin, "forward")
-    expander = Expander(stream)
-    uses = np.zeros(count, dtype=np.int64)
+    expander, uses = Expander(stream), np.zeros(count, dtype=np.int64)
     for first in range(0, count, 50_000):
         frames = expander.compute_frames(first, 50_000)
         numbers = np.ascontiguousarray(frames[:, 26:30]).view(">u4")[:, 0] & 0xFFFFFF

@@ -121,8 +121,7 @@ def test_port_below_the_offset_is_dropped(kind, at):
 
 def test_packet_for_another_address_is_dropped_by_a_mapt_ce():
     plugin = MapTCe()
-    frames = first_frames(plugin, "forward", 132)
-    bits = np.arange(128)
+    frames, bits = first_frames(plugin, "forward", 132), np.arange(128)
     frames[bits, 38 + bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
     frames[128, 22:38] = list(IPv6Address("2001:db8:7::2").packed)
     answer = plugin.expect("forward", frames)

@@ -46,8 +46,7 @@ def split_halves(ipv6):
 @settings(max_examples=120)
 @given(rules(), st.data())
 def test_rule_table_finds_destinations_and_sources(rule, data):
-    table = RuleTable([rule], embeds_host=True)
-    base = int(rule.ipv4_prefix.network_address)
+    table, base = RuleTable([rule], embeds_host=True), int(rule.ipv4_prefix.network_address)
     suffix = data.draw(st.lists(st.integers(0, 2**rule.suffix_len - 1), min_size=1, max_size=9))
     ports = data.draw(st.lists(st.integers(0, 65535), min_size=len(suffix), max_size=len(suffix)))
     ipv4, numbers = np.array([base | s for s in suffix], np.uint64), np.array(ports, np.uint64)
@@ -75,8 +74,7 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     ce = table.find_destinations(ipv4, number)
     if not ce.owned[0]:
         return
-    damaged = np.repeat(ce.ipv6, 128, axis=0)
-    bits = np.arange(128)
+    damaged, bits = np.repeat(ce.ipv6, 128, axis=0), np.arange(128)
     damaged[bits, bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
     source = table.find_sources(*split_halves(damaged), np.repeat(number, 128))
     n = rule.ipv6_prefix.prefixlen

@@ -57,8 +57,7 @@ def test_incrementing_hosts_stay_within_hexadecimal_limits():
 
 
 def test_fixed_ports_equal_rfc_2544():
-    fixed = {"policy": "fixed"}
-    port_9 = {"policy": "fixed", "min": 9}
+    fixed, port_9 = {"policy": "fixed"}, {"policy": "fixed", "min": 9}
     plugin = make("ipv4-router", fw_sport=fixed, fw_dport=fixed, rv_sport=fixed, rv_dport=port_9)
     frames = first_frames(plugin, "forward", 3)
     assert set(read_numbers(frames, 34, 4).tolist()) == {0xC020_0007}

@@ -214,8 +214,7 @@ def test_delay_record_states_measurement_points(kind):
     stamps = load_kind(kind, {}).stamps
     spec, tester = make_variation_spec("pdv"), make_delay_tester(SAMPLE)
     entry = make_record(spec, tester, stamps=stamps).to_json()
-    assert entry["definition"].startswith("one way, from ")
-    assert "RFC 1242" in entry["definition"]
+    assert entry["definition"].startswith("one way, from ") and "RFC 1242" in entry["definition"]
     assert stamps in entry["definition"]
     assert "1 us" in stamps or kind != "trex"
 

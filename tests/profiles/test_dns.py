@@ -83,8 +83,7 @@ def test_authority_answers_from_its_zone(kind, edns, share):
 @pytest.mark.parametrize("kind", ["SOA", "NS", "DS"])
 @pytest.mark.parametrize("name", [f"{SUFFIX}.", f"other.{SUFFIX}.", "elsewhere.example."])
 def test_authority_refuses_only_names_outside_its_zone(name, kind):
-    requested = dns.message.make_query(name, kind, use_edns=0)
-    authority = Authority(ZONE)
+    requested, authority = dns.message.make_query(name, kind, use_edns=0), Authority(ZONE)
     ((_, answers),) = authority.answer(np.frombuffer(requested.to_wire(), np.uint8)[None, :])
     read = dns.message.from_wire(answers[0].tobytes())
     assert requested.is_response(read)
@@ -163,8 +162,7 @@ def test_answer_with_random_change_of_its_record_is_not_valid():
     valid = np.frombuffer(make_response(RECORD).to_wire(), np.uint8)
     rng = np.random.default_rng(1)
     for _ in range(300):
-        damaged = valid.copy()
-        place = int(rng.integers(2, len(valid)))
+        damaged, place = valid.copy(), int(rng.integers(2, len(valid)))
         if 8 <= place < 12:  # counts of later sections, which are not read
             continue
         damaged[place] ^= rng.integers(1, 256)

@@ -106,8 +106,7 @@ def test_frames_contain_the_bits_of_all_bindings(case):
         # the only limit that small cases can exceed
         assert exc.code == "beyond-trex"
         return
-    template = build_template(layers, 128)
-    machine = Machine(stream)
+    template, machine = build_template(layers, 128), Machine(stream)
     known = {v.name: list_values(v, FRAMES) for v in chosen if v.kind is not Kind.UNIFORM}
     by_name = {v.name: v for v in chosen}
     for k, frame in enumerate(machine.take(FRAMES)):
@@ -116,8 +115,7 @@ def test_frames_contain_the_bits_of_all_bindings(case):
         for b in bindings:
             v = by_name[b.variable]
             _, field = template.layout.find_field(b.field)
-            shift = size - 1 - field.first - b.last
-            mask = (1 << b.last - b.first + 1) - 1
+            shift, mask = size - 1 - field.first - b.last, (1 << b.last - b.first + 1) - 1
             if b.variable in known:
                 placed = select_bits(v, b, known[b.variable][k])
             else:
