@@ -218,10 +218,8 @@ def make_clause(verdicts, level="MUST", lasts_s=0.0):
 
 
 @pytest.mark.parametrize(("verdicts", "tries", "verdict"), [
-    (["conforms"], 1, "conforms"),
-    (["deviates", "conforms"], 2, "conforms"),
-    (["deviates"] * 3, 3, "deviates"),
-    (["not testable", "deviates", "deviates"], 3, "deviates"),
+    (["conforms"], 1, "conforms"), (["deviates", "conforms"], 2, "conforms"),
+    (["deviates"] * 3, 3, "deviates"), (["not testable", "deviates", "deviates"], 3, "deviates"),
     (["deviates", "not testable", "not testable"], 3, "deviates"),
     (["deviates", "not testable", "conforms"], 3, "conforms"),
 ])  # fmt: skip

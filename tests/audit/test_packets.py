@@ -20,10 +20,8 @@ FRAGMENT = IPv6() / IPv6ExtHdrFragment(nh=17, m=1) / Raw(bytes(16))
 
 @pytest.mark.parametrize(("template", "packet", "text"), [
     (IP(dst="192.0.2.2") / UDP(dport=9) / Raw(b"data"), SENT, ""),
-    (IP(ttl=59), SENT, "IP.ttl is 60, not 59"),
-    (IP() / ICMP(), SENT, "UDP instead of ICMP"),
-    (IP(flags=0), UNFRAGMENTED, "IP.flags is DF, not none"),
-    (allow(IP(), ttl=(59, 60)), SENT, ""),
+    (IP(ttl=59), SENT, "IP.ttl is 60, not 59"), (IP() / ICMP(), SENT, "UDP instead of ICMP"),
+    (IP(flags=0), UNFRAGMENTED, "IP.flags is DF, not none"), (allow(IP(), ttl=(59, 60)), SENT, ""),
     (allow(IP(), ttl=(58, 59)), SENT, "IP.ttl is 60, not 58 or 59"),
     (IPv6(src="::102:304", dst="2001:DB8:0::1"), IPV6_PACKET, ""),
 ])  # fmt: skip

@@ -204,9 +204,7 @@ def test_correct_device_on_links_of_other_mtus_conforms(kind, mtus):
 
 
 @pytest.mark.parametrize(("kind", "clause"), [
-    (Nptv6, "too-big-out"),
-    (Ipv6Router, "too-big-left"),
-    (Ipv4Router, "fragmentation-needed-left"),
+    (Nptv6, "too-big-out"), (Ipv6Router, "too-big-left"), (Ipv4Router, "fragmentation-needed-left"),
 ])  # fmt: skip
 def test_packet_larger_than_next_link_is_found(kind, clause, monkeypatch):
     technology, clauses = list_all_clauses(kind, 1500, 1280)

@@ -118,11 +118,9 @@ def test_plan_of_run_has_number_of_clauses():
 
 
 @pytest.mark.parametrize(("driver", "plugin", "params", "rejected"), [
-    ("jool", "siit", {}, set()),
-    ("vpp", "mape-br", {}, set()),
+    ("jool", "siit", {}, set()), ("vpp", "mape-br", {}, set()),
     ("vpp", "mapt-br", {"rule_ipv6": "2001:db8:ce::/48"}, {"lowest-ipv6-mtu of 1400"}),
-    ("vpp", "lwaftr", {"psid_len": "5", "softwires": "64"}, set()),
-    ("jool", "mapt-br", {}, set()),
+    ("vpp", "lwaftr", {"psid_len": "5", "softwires": "64"}, set()), ("jool", "mapt-br", {}, set()),
 ])  # fmt: skip
 def test_variant_without_driver_setting_is_rejected(driver, plugin, params, rejected):
     device = RunDevice(resolve_setup(plugin=plugin, dut=driver, params=params))

@@ -286,8 +286,7 @@ def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
 ])  # fmt: skip
 @pytest.mark.parametrize(("error", "code"), [
     (OSError(errno.ENOSPC, "No space left on device", "results.json"), "disk-full"),
-    (OSError(), None),
-    (MemoryError(), "resource-missing"),
+    (OSError(), None), (MemoryError(), "resource-missing"),
 ])  # fmt: skip
 def test_full_disk_or_memory_is_not_an_internal_error(error, code, command, measures, monkeypatch):
     monkeypatch.setattr(main, "_invoke_command", Mock(side_effect=error))

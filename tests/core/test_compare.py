@@ -277,8 +277,7 @@ def test_slowed_lab_device_has_a_lower_rate(tmp_path):
 
 
 @pytest.mark.parametrize(("parts", "cores"), [
-    ({"napt": 16, "ce": None, "br": 4}, 4),
-    ({"clat": 16, "plat": 2}, 2),
+    ({"napt": 16, "ce": None, "br": 4}, 4), ({"clat": 16, "plat": 2}, 2),
     ({"clat": 16, "plat": None}, None),
 ])  # fmt: skip
 def test_cores_of_a_chain_are_those_of_the_providers_edge(parts, cores):

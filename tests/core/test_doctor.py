@@ -73,10 +73,8 @@ def test_trex_is_searched_in_trex_dir(machine, tmp_path):
 
 @pytest.mark.parametrize(("options", "words"), [
     ("{interfaces: ['ff:1f.7', nic9]}", ["no such PCI device", "no such interface"]),
-    ("{}", ["name its interfaces"]),
-    ("{start: never}", ["set start: auto"]),
-    ("{server: 127.0.0.2}", ["start one there"]),
-    ("{ssh: a@b.invalid}", ["ssh needs trex_dir"]),
+    ("{}", ["name its interfaces"]), ("{start: never}", ["set start: auto"]),
+    ("{server: 127.0.0.2}", ["start one there"]), ("{ssh: a@b.invalid}", ["ssh needs trex_dir"]),
     ("{ssh: a@b.invalid, trex_dir: /opt/x}", ["must work without a prompt"]),
 ])  # fmt: skip
 def test_missing_part_of_trex_is_named(options, words, machine, tmp_path):

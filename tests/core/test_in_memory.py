@@ -76,8 +76,7 @@ def test_resume_reads_each_file_once(crashes, read_counts, tmp_path):
 
 
 @pytest.mark.parametrize(("plugin", "benchmarks", "frame_sizes"), [
-    ("siit", ("throughput", "latency"), ("imix",)),
-    ("siit", ("rss-probe",), ()),
+    ("siit", ("throughput", "latency"), ("imix",)), ("siit", ("rss-probe",), ()),
     ("nat64", ("capacity", "throughput"), ()),
 ])  # fmt: skip
 def test_stored_data_equals_data_in_memory(plugin, benchmarks, frame_sizes, tmp_path):

@@ -136,8 +136,7 @@ def test_driver_without_interfaces_is_not_swapped():
 @pytest.mark.lab
 @needs_lab
 @pytest.mark.parametrize(("plugin", "dut", "connections"), [
-    ("mape-br", None, None),
-    ("ipv4-router", "linux-router", None),
+    ("mape-br", None, None), ("ipv4-router", "linux-router", None),
     ("ipv4aas", None, Connections(100, 500.0, wait_s=0.3, gap_s=0.1)),
 ])  # fmt: skip
 def test_frames_match_through_swapped_device(plugin, dut, connections):

@@ -194,11 +194,8 @@ def test_explain_without_a_name_lists_the_names():
     ("nat44", "initiator_ports.max", "41023"),
     ("clat", "ipv6_hosts.first", "198.19.0.2"),
     ("mape-br", "domains", "none"),
-    (
-        "siit",
-        "eam",
-        "[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/120}]",
-    ),
+    ("siit", "eam",
+     "[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/120}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/120}]"),
 ])  # fmt: skip
 def test_explained_default_of_nested_setting_is_that_of_the_technology(technology, name, default):
     rows = json.loads(v6t("explain", f"params.{name}", "--plugin", technology, "--json").out)

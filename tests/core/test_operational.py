@@ -86,18 +86,14 @@ def test_initial_setup_6_settings_and_words_are_explained():
 
 
 @pytest.mark.parametrize(("words", "values"), [
-    (["sel"], ["selftest"]),
-    (["run", "--plugin", "mape-br", "--set", "psid_o"], ["psid_offset="]),
+    (["sel"], ["selftest"]), (["run", "--plugin", "mape-br", "--set", "psid_o"], ["psid_offset="]),
     (["run", "--plugin", "siit", "--set", "psid_o"], []),
     (["run", "--set-procedure", "latency.t"], ["latency.tags="]),
     (["run", "--measure", "pdv,ip"], ["pdv,ipdv"]),
     (["run", "--tester", "trex", "--set-tester", "cor"], ["cores=", "core_list="]),
-    (["run", "--tester", "s"], ["sim"]),
-    (["run", "--preset", "r"], ["rfc"]),
-    (["run", "--mode", "f"], ["forward"]),
-    (["run", "--plugin", "ma"], {"mape-br"}),
-    (["run", "--dut", "v"], {"vpp"}),
-    (["explain", "links.left"], {"links.left.vlan"}),
+    (["run", "--tester", "s"], ["sim"]), (["run", "--preset", "r"], ["rfc"]),
+    (["run", "--mode", "f"], ["forward"]), (["run", "--plugin", "ma"], {"mape-br"}),
+    (["run", "--dut", "v"], {"vpp"}), (["explain", "links.left"], {"links.left.vlan"}),
 ])  # fmt: skip
 def test_initial_setup_6_words_are_completed(words, values):
     """A list has all completions, a set some of them."""

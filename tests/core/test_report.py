@@ -438,8 +438,7 @@ def test_required_benchmarks_are_listed(tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
-    (["nowhere"], "no-such-run"),
-    (["{run}", "--format", "pdf"], "unknown-name"),
+    (["nowhere"], "no-such-run"), (["{run}", "--format", "pdf"], "unknown-name"),
     (["{run}", "--paper", "nobody-1999"], "unknown-name"),
     (["{run}", "-o", "{run}/results.json"], "file-unwritable"),
 ])  # fmt: skip

@@ -113,8 +113,7 @@ def test_hiccup_is_reported_and_drawn(tmp_path):
 
 
 @pytest.mark.parametrize(("simulated", "device_loads", "words"), [
-    (True, LOADS, "The device is simulated"),
-    (False, LOADS, "read once a second"),
+    (True, LOADS, "The device is simulated"), (False, LOADS, "read once a second"),
     (False, {}, "were not read"),
 ])  # fmt: skip
 def test_figures_explain_whether_the_device_was_observed(simulated, device_loads, words):

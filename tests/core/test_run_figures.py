@@ -39,10 +39,8 @@ def test_preflight_rate_is_limited_by_medium_and_connections(tmp_path, plugin, d
 
 
 @pytest.mark.parametrize(("benchmark", "procedure", "lengths"), [
-    ("throughput", {"final_duration_s": 60}, []),
-    ("latency", {"final_duration_s": 60}, []),
-    ("latency", {}, ["0.7 s"]),
-    ("latency", {"latency.rate_fps": 10_000}, ["0.7 s"]),
+    ("throughput", {"final_duration_s": 60}, []), ("latency", {"final_duration_s": 60}, []),
+    ("latency", {}, ["0.7 s"]), ("latency", {"latency.rate_fps": 10_000}, ["0.7 s"]),
     ("frame-loss", {"final_duration_s": 60}, ["0.4 s"]),
     ("frame-loss", {"trial_duration_s": 60}, ["0.4 s"]),
     ("frame-loss", {"trial_duration_s": 60, "frame_loss.duration_s": 60}, []),

@@ -62,8 +62,7 @@ def search_critical_load(loss_rate, target, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "target", "truth"), [
-    (compute_log_stretch, 1e-3, 527560),
-    (compute_log_erf, 1e-3, 567335),
+    (compute_log_stretch, 1e-3, 527560), (compute_log_erf, 1e-3, 567335),
     (compute_log_erf, 1e-5, 533888),
 ])  # fmt: skip
 def test_interval_contains_true_critical_load_in_most_searches(shape, target, truth):

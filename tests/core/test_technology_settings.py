@@ -20,10 +20,8 @@ from v6t.tests.settings import resolve
 
 
 @pytest.mark.parametrize("background", [
-    "tester: '2001:2:0:b000::2%eth0'",
-    "device: '2001:2:0:b000::1%eth0/64'",
-    "tester: '2001:2:0:b009::2'",
-    "device: '2001:db8:a::1/64', tester: '2001:db8:a::1'",
+    "tester: '2001:2:0:b000::2%eth0'", "device: '2001:2:0:b000::1%eth0/64'",
+    "tester: '2001:2:0:b009::2'", "device: '2001:db8:a::1/64', tester: '2001:db8:a::1'",
     "device: '2001:2:0:f000::9/64', tester: '2001:2:0:f000::8'",
     "device: '2001:2:0:f001::9/64', tester: '2001:2:0:f001::8'",
 ])  # fmt: skip
@@ -95,10 +93,8 @@ def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
 
 
 @pytest.mark.parametrize(("variant", "parts"), [
-    ("464xlat", ["CE clat", "PE plat"]),
-    ("ds-lite", ["CE b4", "PE softwire", "PE nat"]),
-    ("lw4o6", ["CE napt", "CE ce", "PE lwaftr"]),
-    ("map-e", ["CE napt", "CE ce", "PE br"]),
+    ("464xlat", ["CE clat", "PE plat"]), ("ds-lite", ["CE b4", "PE softwire", "PE nat"]),
+    ("lw4o6", ["CE napt", "CE ce", "PE lwaftr"]), ("map-e", ["CE napt", "CE ce", "PE br"]),
     ("map-t", ["CE napt", "CE ce", "PE br"]),
 ])  # fmt: skip
 def test_variant_needs_no_further_option(variant, parts):
@@ -148,9 +144,7 @@ def follow_hints(technology, *settings):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [
-    ["subscribers=1000"],
-    ["connections_per_subscriber=200"],
-    ["initiator_count=1000"],
+    ["subscribers=1000"], ["connections_per_subscriber=200"], ["initiator_count=1000"],
     ["initiator_count=1", "responder_count=1", "enumerate_ips=3"],
     ["initiator_count=8", "enumerate_ips=1"],
     ["enumerate_ports=0", "enumerate_ips=0", "initiator_count=1", "responder_count=1"],

@@ -191,8 +191,7 @@ def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, 
 
 @pytest.mark.parametrize(("plugin", "params"), [
     *((name, {}) for name in list_names()),
-    ("nat64", {"prefix": "wkp", "responder_ipv4": "9.9.9.9"}),
-    ("siit", {"prefix": "64:ff9b::/96"}),
+    ("nat64", {"prefix": "wkp", "responder_ipv4": "9.9.9.9"}), ("siit", {"prefix": "64:ff9b::/96"}),
 ])  # fmt: skip
 def test_other_prefixes_and_global_addresses_give_no_warning(plugin, params):
     assert list_prefix_warnings(plugin, params) == []

@@ -122,8 +122,7 @@ SIX_ROW = "20010db8" + "0" * 23 + "120010db80001" + "0" * 19 + "2"
 
 
 @pytest.mark.parametrize(("packet", "row"), [
-    (FOUR / PORTS, "c0000201c63364020400cf08"),
-    (SIX / PORTS, SIX_ROW + "0400cf08"),
+    (FOUR / PORTS, "c0000201c63364020400cf08"), (SIX / PORTS, SIX_ROW + "0400cf08"),
     (FOUR / ICMP(id=0x1234, seq=9), "c0000201c633640212341234"),
     (SIX / FOUR / PORTS, "c0000201c63364020400cf08"),
 ], ids=["udp", "udp6", "icmp", "4in6"])  # fmt: skip

@@ -15,8 +15,7 @@ from .support import MAC, first_frames, make, read_addresses, read_numbers
 
 
 @pytest.mark.parametrize(("name", "direction", "at", "pattern"), [
-    ("ipv4-router", "forward", 30, "198.19.{}.2"),
-    ("ipv4-router", "reverse", 30, "198.18.{}.2"),
+    ("ipv4-router", "forward", 30, "198.19.{}.2"), ("ipv4-router", "reverse", 30, "198.18.{}.2"),
     ("ipv6-router", "forward", 38, "2001:2:0:80{:02x}::2"),
     ("ipv6-router", "reverse", 38, "2001:2:0:{:x}::2"),
 ])  # fmt: skip

@@ -67,13 +67,8 @@ COUNTING = [
 
 @pytest.mark.parametrize(("kind", "keys"), COUNTING)
 @pytest.mark.parametrize(("layers", "field", "first"), [
-    (UDP6, "IPv6.src", 120),
-    (UDP6, "IPv6.dst", 3),
-    (UDP6, "UDP.sport", 8),
-    (UDP6, "UDP.dport", 0),
-    (FOUR_IN_SIX, "UDP.sport", 5),
-    (STACKS["tcp6"], "TCP.seq", 12),
-    (STACKS["icmp"], "ICMP.seq", 0),
+    (UDP6, "IPv6.src", 120), (UDP6, "IPv6.dst", 3), (UDP6, "UDP.sport", 8), (UDP6, "UDP.dport", 0),
+    (FOUR_IN_SIX, "UDP.sport", 5), (STACKS["tcp6"], "TCP.seq", 12), (STACKS["icmp"], "ICMP.seq", 0),
     ((ETHER, Layer("IPv6", {"src": "ffff::ffff", "dst": "::1"}), UDP), "IPv6.src", 118),
 ])  # fmt: skip
 def test_counter_with_complement_needs_no_checksum_fix(layers, field, first, kind, keys):
