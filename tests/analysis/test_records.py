@@ -13,7 +13,6 @@ from v6t.benchmarks.registry import list_names, load_presentations, make_results
 from v6t.tests.core.support import make_all_tables
 from v6t.tests.expect import expect_error
 
-ANALYSIS = Path(v6t.analysis.presentation.__file__).parent
 UNITS = {
     "_s": "[s]", "_fps": "frames per second", "_cps": "[connections per second]", "_percent": "[%]",
 }  # fmt: skip
@@ -51,7 +50,7 @@ def test_descriptions_of_rates_state_direction_or_sum():
 
 def test_analysis_names_no_benchmark():
     benchmarks, named = set(list_names()), []
-    for path in ANALYSIS.rglob("*.py"):
+    for path in Path(v6t.analysis.presentation.__file__).parent.rglob("*.py"):
         if path.parent.name in ("records", "presentations"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):

@@ -23,7 +23,6 @@ from v6t.tests.core.test_audit import WRONG_TABLE
 
 from .test_interrupt import list_trial_keys
 
-INSTALLED = {"nft", "conntrack", "tayga"}
 MAIN = """
 import shutil
 programs, which = PROGRAMS, shutil.which
@@ -58,7 +57,7 @@ def show(command: str, status: int = 0) -> str:
     start = COMMAND
     if command in ("doctor", "dut list"):
         names = {name for driver in list_drivers() for name in driver.programs}
-        programs = {name: name if name in INSTALLED else None for name in names}
+        programs = {name: name if name in {"nft", "conntrack", "tayga"} else None for name in names}
         start = [sys.executable, "-c", MAIN.replace("PROGRAMS", repr(programs))]
     session = Session([*start, *shlex.split(command)], 80)
     assert session.wait() == status, session.screen.text

@@ -126,14 +126,11 @@ def test_connection_count_with_subscribers_is_their_product_or_given(plugin, dut
     assert run.procedure.connections.count == 9
 
 
-MOST_HINTS = 4
-
-
 def follow_hints(technology, *settings):
     """Follow the printed hints until the run is valid; return how many were followed."""
     options = [word for setting in settings for word in ("--set", setting)]
     command = ["run", technology, "--tester", "sim", "--dry-run", *options]
-    for count in range(MOST_HINTS):
+    for count in range(4):
         done = v6t(*command)
         if done.status == 0:
             return count

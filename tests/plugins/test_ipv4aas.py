@@ -20,7 +20,6 @@ TWO_SOFTWIRES = {
     "initiator_count": 2, "responder_count": 2, "initiator_ports": {"min": 4096, "max": 4099},
     "responder_ports": {"min": 1, "max": 3}, "enumerate_ips": 3,
 }  # fmt: skip
-PORT_LIMIT = {"min": 4096, "max": 4111}
 
 
 def make_dual(variant, **params):
@@ -173,7 +172,7 @@ def test_dslite_tunnel_end_drops_packets_of_no_softwire():
 
 @pytest.mark.parametrize("variant", ["lw4o6", "map-e", "map-t"])
 def test_napt_takes_the_first_range_of_ports(variant):
-    plugin, _ = make_dual(variant, psid_offset=4, initiator_ports=PORT_LIMIT)
+    plugin, _ = make_dual(variant, psid_offset=4, initiator_ports={"min": 4096, "max": 4111})
     assert plugin.params.port_set.ranges[:2] == ((5632, 6143), (9728, 10239))
     assert plugin.parts[0].intent.configuration.ports == (5632, 6143)
     assert any("5632 to 6143" in text for text in plugin.warnings)

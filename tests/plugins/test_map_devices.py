@@ -34,8 +34,6 @@ from .support import (
     read_numbers,
 )
 
-SERVER = "203.0.113.56"
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mape-br", "mapt-br", "mape-ce", "mapt-ce"])
@@ -64,7 +62,7 @@ def test_example_of_rfc_7599_is_translated():
     """Examples 2 and 3 of appendix A."""
     plugin = make(
         "mapt-br", rule_ipv6="2001:db8::/40", rule_ipv4="192.0.2.0/24", ea_len=16, ces=100,
-        server_ipv4=SERVER, dmr="2001:db8:ffff::/64",
+        server_ipv4="203.0.113.56", dmr="2001:db8:ffff::/64",
     )  # fmt: skip
     frames = first_frames(plugin, "reverse", 1)
     frames[0, 26:34] = list(IPv4Address("10.2.3.4").packed + IPv4Address("192.0.2.18").packed)

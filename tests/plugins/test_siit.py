@@ -187,11 +187,10 @@ def test_every_host_behind_prefix_is_used(length):
     assert read_hosts(plugin, "forward", 22, 16) == expected
 
 
-RIGHT = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}
 SHADOWED = [
     {"ipv4": "10.0.0.0/29", "ipv6": "2001:db8::/125"},
     {"ipv4": "192.0.2.9/32", "ipv6": "2001:db8::2/128"},
-    RIGHT,
+    {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
 ]
 """The IPv6 address of 10.0.0.2 is 2001:db8::2, which a longer mapping assigns to another host."""
 

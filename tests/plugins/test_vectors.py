@@ -263,9 +263,6 @@ def check_eam_rule(v):
             parse_mappings(table, None)
 
 
-PREFIX = "2001:db8:64::/96"
-
-
 def parse_packet(text):
     """Read hexadecimal octets; ``5..9`` means octets 5 to 8 of a payload whose octet n is n modulo 251."""
     parts = (part.partition("..") for part in text.split())
@@ -276,7 +273,7 @@ def parse_packet(text):
 
 
 def check_translation(v):
-    plugin = make("siit", eam=(), prefix=PREFIX)
+    plugin = make("siit", eam=(), prefix="2001:db8:64::/96")
     wire, opposite = Wire(plugin.links), "left" if v["sent_from"] == "right" else "right"
     frame = wire.frame(v["sent_from"], parse_packet(v["sent"])).octets
     sent = build_device(plugin).receive(v["sent_from"], frame)

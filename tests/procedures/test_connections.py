@@ -23,7 +23,6 @@ from v6t.trials.trial import Trial
 from .support import Recorder, make_conditions, make_sim
 
 UPPER_CPS = 1_000_000.0
-LIMIT = 3_000_000.0
 CONNECTIONS = Connections(10_000, 100_000.0, wait_s=0.1)
 TRIAL = Trial("throughput", "k", 84, 64, "bidirectional", 1000.0, 1.0)
 
@@ -241,7 +240,7 @@ def test_repetitions_of_phase_one_are_limited():
 
 def reset_device(direction, connections, **device):
     """Reset a device with connections three times and return the result, the record and the trials."""
-    tester = make_stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
+    tester = make_stateful(capacity_fps=3_000_000.0, reset_s=2.0, **device)
     spec = ResetSpec(make_conditions(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
     result = measure_reset(spec, phases.ConnectionPreparer(tester, connections))
     return result, Reset().make_record(result, {"connections": {}}), tester.trials

@@ -319,7 +319,6 @@ def test_more_streams_than_packet_groups_are_rejected():
 
 
 V = Variable("v", 16)
-ALL_BITS = Binding("v", FIELD, 0, 15)
 
 
 @pytest.mark.parametrize(("variable", "bind", "code"), [
@@ -336,7 +335,7 @@ ALL_BITS = Binding("v", FIELD, 0, 15)
     (Variable("v", 8, Kind.LIST, values=[256]), None, "invalid-traffic-model"),
     (Variable("v", 8, Kind.LIST, values=[-1, 5]), None, "invalid-traffic-model"),
     (V, (Binding("v", FIELD, 0, 3, 14, 17),), "invalid-traffic-model"),
-    (V, (ALL_BITS, Binding("v", FIELD, 15, 30)), "invalid-traffic-model"),
+    (V, (Binding("v", FIELD, 0, 15), Binding("v", FIELD, 15, 30)), "invalid-traffic-model"),
     (Variable("v", 40), (Binding("v", FIELD, 0, 39, add=1),), "beyond-trex"),
     (Variable("v", 24), (Binding("v", FIELD, 0, 23, add=1),), "beyond-trex"),
 ])  # fmt: skip

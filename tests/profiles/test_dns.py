@@ -19,8 +19,7 @@ from v6t.tests.packets.oracle import verify
 
 COUNT = 300
 ZONE = Dns64(Dns64Params()).zone
-NUMBERS = np.arange(0, 1 << 30, (1 << 30) // COUNT)[:COUNT]
-ADDRESSES = ZONE.list_addresses(NUMBERS)
+ADDRESSES = ZONE.list_addresses(np.arange(0, 1 << 30, (1 << 30) // COUNT)[:COUNT])
 
 
 def make_name(address):

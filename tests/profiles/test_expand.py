@@ -183,10 +183,7 @@ def test_unsupported_instruction_is_rejected(instruction, drop):
         Expander(replace_end(instruction, drop=drop))
 
 
-DRAWS = VECTORS["draws"]
-
-
-@pytest.mark.parametrize(("seed", "core", "recorded"), DRAWS)
+@pytest.mark.parametrize(("seed", "core", "recorded"), VECTORS["draws"])
 def test_random_numbers_equal_trex(seed, core, recorded):
     multipliers, increments = make_draw_tables(3, len(recorded))
     states = multipliers * np.uint32(seed_core(seed, core)) + increments

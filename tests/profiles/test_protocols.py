@@ -15,12 +15,10 @@ from .test_export_trex import needs_simulator, simulate
 from .test_template import rebuild
 from .traffics import ETHER, IPV4, IPV6, UDP, make_traffic
 
-SIZE = 128
-
 
 def compile_streams(plugin, direction="forward", **more):
     technology = plugin()
-    sizes = technology.make_frame_pair(SIZE)
+    sizes = technology.make_frame_pair(128)
     return compile_traffic(technology.build_traffic(direction, sizes), **more)
 
 
