@@ -196,15 +196,12 @@ CHANGED_RECORDS = {
     "RFC 2544 section 26.5 an overload of 110": ("system-recovery", {"throughput": 1.0}),
     "RFC 6201 section 1.4": ("reset", {"repetitions": 1}),
     "RFC 9971 section 4.8.4": ("mlrsearch", make_irregular),
-    "RFC 9971 section 4.6.1": (
-        "mlrsearch", lambda r: r["goals"][-1]["goal"].update(final_trial_s=30.0)),
+    "RFC 9971 section 4.6.1": ("mlrsearch", lambda r: r["goals"][-1]["goal"].update(final_trial_s=30.0)),
     "RFC 9693 section 4.5 no connection": ("connection-rate", lose_connection),
-    "RFC 9693 section 4.5 an empty": (
-        "connection-rate", lambda r: r["counts"].update(sessions_before=1)),
+    "RFC 9693 section 4.5 an empty": ("connection-rate", lambda r: r["counts"].update(sessions_before=1)),
     "RFC 9693 section 4.5 the search": ("connection-rate", {"resolution_cps": 1001.0}),
     "RFC 9693 section 4.8": ("teardown", {"rates": [None]}),
-    "RFC 8219 section 8.2, RFC 3511 section 5.3.4.2": (
-        "tcp-rate", lambda r: r["decisive"].pop(0)),
+    "RFC 8219 section 8.2, RFC 3511 section 5.3.4.2": ("tcp-rate", lambda r: r["decisive"].pop(0)),
     "RFC 3511 section 5.3.3": ("tcp-rate", lose_answers),
     "RFC 8219 section 8.1, RFC 3511 section 5.2.3": ("tcp-capacity", {"at_least": True}),
     "RFC 3511 section 5.2.3": ("tcp-capacity", lambda r: r["decisive"].update(answered=0)),
@@ -216,24 +213,20 @@ CHANGED_REQUESTS = {
     "RFC 2544 section 24, frame-loss": ("frame-loss", {"duration_s": 59.0}),
     "RFC 9004 section 6.2 2 s": ("back-to-back", {"residual_wait_s": 1.9}),
     "RFC 8219 section 7.2 streams of 120 s": ("latency", {"duration_s": 119.0}),
-    "RFC 8219 section 7.2 tags from 60 s on": (
-        "latency", {"delays": {"tags": 500, "first_tag_s": 59.0}}),
+    "RFC 8219 section 7.2 tags from 60 s on": ("latency", {"delays": {"tags": 500, "first_tag_s": 59.0}}),
     "RFC 8219 section 7.3.1": ("pdv", {"duration_s": 30.0}),
     **{f"{SEVEN}, {b} at the": (b, {"rate_fps": 1.0}) for b in ("latency", "pdv", "ipdv")},
     "RFC 2544 section 26.5 an overload of 60 s": ("system-recovery", {"duration_s": 1.0}),
-    "RFC 2544 section 26.5 then half": (
-        "system-recovery", {"then": {"rate_fps": 1.0, "duration_s": 60.0}}),
+    "RFC 2544 section 26.5 then half": ("system-recovery", {"then": {"rate_fps": 1.0, "duration_s": 60.0}}),
     "RFC 6201 section 4": ("reset", {"event": None}),
 }  # fmt: skip
 CHANGED_COUNTS = {
     f"{GENERAL} translated share": ("throughput", change_each_direction(add_background), True),
-    "siitperf's tolerance": (
-        "latency", change_each_direction(lambda d: d.update(sending_time_s=120.01))),
+    "siitperf's tolerance": ("latency", change_each_direction(lambda d: d.update(sending_time_s=120.01))),
     "v6t received frames": ("throughput", change_each_direction(lambda d: d.update(checked=0)), True),
     "RFC 2544 section 26.1, throughput": (
         "throughput", change_each_direction(lambda d: d["classes"]["fg"].update(received=1))),
-    "RFC 9693 section 4.6": (
-        "capacity", lambda counts: counts["connections"].update(validated=None), True),
+    "RFC 9693 section 4.6": ("capacity", lambda counts: counts["connections"].update(validated=None), True),
 }  # fmt: skip
 DAMAGED = {
     "RFC 8219 section 5.1.1": lambda data: replace(data, rfc_frame_sizes=(128, 256)),

@@ -130,16 +130,13 @@ def exchange_results(path):
 DAMAGES = {
     "trials without a run": (
         "incomplete", "journal-mismatch", "journal.jsonl", lambda p: rewrite_journal(p, remove_run_id)),
-    "lost line": (
-        "incomplete", "damaged-file", "journal.jsonl",
+    "lost line": ("incomplete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: lines[:10] + lines[11:])),
-    "repeated line": (
-        "incomplete", "damaged-file", "journal.jsonl",
+    "repeated line": ("incomplete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: lines[:10] + lines[9:])),
     "empty journal": (
         "incomplete", "damaged-file", "journal.jsonl", lambda p: change_lines(p, lambda lines: [])),
-    "flipped first line": (
-        "incomplete", "damaged-file", "journal.jsonl",
+    "flipped first line": ("incomplete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: [flip(lines[0], 99), *lines[1:]])),
     "read-only journal": (
         "incomplete", "file-unreadable", "journal.jsonl", lambda p: (p / "journal.jsonl").chmod(0o400)),
@@ -148,29 +145,22 @@ DAMAGES = {
     "flipped manifest": (
         "incomplete", "journal-mismatch", "", lambda p: flip_after(p / "manifest.json", b'"run": "')),
     "changed config": ("any", "damaged-file", "config.json", change_seed),
-    "no journal": (
-        "any", "damaged-file", "journal.jsonl", lambda p: (p / "journal.jsonl").unlink()),
-    "flipped last line": (
-        "any", "damaged-file", "journal.jsonl",
+    "no journal": ("any", "damaged-file", "journal.jsonl", lambda p: (p / "journal.jsonl").unlink()),
+    "flipped last line": ("any", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: [*lines[:-1], flip(lines[-1], 99)])),
     "journal of another run": ("any", "journal-mismatch", "journal.jsonl", exchange_journal),
     "results of another run": ("complete", "damaged-file", "results.json", exchange_results),
-    "cut journal": (
-        "complete", "damaged-file", "journal.jsonl",
+    "cut journal": ("complete", "damaged-file", "journal.jsonl",
         lambda p: change_lines(p, lambda lines: lines[:20])),
-    "flipped results": (
-        "complete", "damaged-file", "results.json",
+    "flipped results": ("complete", "damaged-file", "results.json",
         lambda p: flip_after(p / "results.json", b'"median": ')),
     "trials without a count": (
         "complete", "damaged-file", "journal.jsonl", lambda p: rewrite_journal(p, remove_counters)),
-    "journal of a later version": (
-        "complete", "journal-other-version", "journal.jsonl",
+    "journal of a later version": ("complete", "journal-other-version", "journal.jsonl",
         lambda p: rewrite_journal(p, lambda entry: {**entry, "schema": "x/9"})),
-    "results of a later version": (
-        "complete", "journal-other-version", "results.json",
+    "results of a later version": ("complete", "journal-other-version", "results.json",
         lambda p: replace_results(p, schema="v6t-results/9")),
-    "results without a schema": (
-        "complete", "journal-other-version", "results.json",
+    "results without a schema": ("complete", "journal-other-version", "results.json",
         lambda p: replace_results(p, schema=None)),
 }  # fmt: skip
 """State of the run before the damage, error code, file that the error names, and damage."""
