@@ -118,9 +118,8 @@ def measure(search: SearchMethod, name: str) -> Line:
                 for a in repetition.attempts
             )
         traffic.append(sum(t.duration_s for t in recorder.trials) / REPETITIONS)
-        total.append(
-            sum(t.pause_s + t.duration_s + t.residual_wait_s for t in recorder.trials) / REPETITIONS
-        )
+        seconds = [t.pause_s + t.duration_s + t.residual_wait_s for t in recorder.trials]
+        total.append(sum(seconds) / REPETITIONS)
         full_trials.append(sum(t.duration_s >= DURATION_S for t in recorder.trials) / REPETITIONS)
     sizes = sorted(map(abs, errors))
     return Line(

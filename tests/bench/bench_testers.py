@@ -203,9 +203,8 @@ def render_table(file: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--rounds", type=int, default=5)

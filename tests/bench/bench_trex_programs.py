@@ -67,12 +67,11 @@ def compile_profiles() -> dict[str, StreamSet]:
         pair = technology.make_frame_pair(run.frame_sizes[0])
         compiled = compile_directions(technology, pair, run.seed)["forward"]
         stream = compiled.streams[0]
-        stream_sets[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
+        single = replace(compiled, streams=(stream,))
+        stream_sets[f"{plugin} {pair.ipv6}"] = single
         fixed = replace(stream, trex={**stream.trex, "vm": {"instructions": []}})
         stream_sets[f"{plugin} {pair.ipv6}, fixed frame"] = replace(compiled, streams=(fixed,))
-        stream_sets[f"{plugin} {pair.ipv6}, {ROWS:,} rows"] = convert_to_rows(
-            replace(compiled, streams=(stream,)), ROWS
-        )
+        stream_sets[f"{plugin} {pair.ipv6}, {ROWS:,} rows"] = convert_to_rows(single, ROWS)
         cached = {**stream.trex, "vm": {**stream.trex["vm"], "cache": 10_000}}
         stream_sets[f"{plugin} {pair.ipv6}, cache of 10,000 frames"] = replace(
             compiled, streams=(replace(stream, trex=cached),)

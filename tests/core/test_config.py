@@ -96,8 +96,9 @@ def test_resolved_run_does_not_need_its_file(tmp_path):
 
 
 def test_trex_gives_warnings_about_cores_trailer_and_marks():
-    flags = {"plugin": "mape-br", "tester": "trex", "tester_options": {"lab": "true"}}
-    cores, trailer, marks = list_result_warnings(resolve_setup(**flags, preset="rfc"))
+    flags = {"plugin": "mape-br", "tester": "trex", "preset": "rfc"}
+    in_lab = resolve_setup(**flags, tester_options={"lab": "true"})
+    cores, trailer, marks = list_result_warnings(in_lab)
     assert cores == SHARED_CORES_WARNING
     assert "trailer" in trailer
     assert "option marks" in marks
@@ -105,9 +106,8 @@ def test_trex_gives_warnings_about_cores_trailer_and_marks():
 
 
 def test_another_driver_keeps_the_shared_options_of_the_testbed_file(tmp_path):
-    (tmp_path / "bed.yaml").write_text(
-        "dut: {driver: iptables, options: {ssh: {host: box}, version: 1.8.9, own: 1}}"
-    )
+    bed = "dut: {driver: iptables, options: {ssh: {host: box}, version: 1.8.9, own: 1}}"
+    (tmp_path / "bed.yaml").write_text(bed)
     setup = resolve_setup(None, tmp_path / "bed.yaml", plugin="nat44", tester="sim", dut="nftables")
     assert setup.settings.dut.options == {"ssh": {"host": "box"}}
     (warning,) = setup.resolution_warnings

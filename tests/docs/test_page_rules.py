@@ -81,9 +81,8 @@ def test_drawing_of_technology_has_its_addresses(page):
 
 @pytest.mark.parametrize("page", DEVICES, ids=format_path)
 def test_drawing_of_device_has_addresses_of_its_plan(page):
-    words = next(
-        c for b in read_blocks(page) if b.language == "console" for c in read_commands(b)
-    ).words.split()
+    blocks = [block for block in read_blocks(page) if block.language == "console"]
+    words = next(c for b in blocks for c in read_commands(b)).words.split()
     technology = words[words.index("--plugin") + 1]
     driver = page.stem if page.stem not in {"command", "network-cli"} else "linux-router"
     printed = v6t("plugins", technology).out

@@ -51,9 +51,8 @@ FLAGS = (
 )  # fmt: skip
 
 
-FLAG_INDICES = {
-    most: st.lists(st.integers(0, len(FLAGS) - 1), max_size=most, unique=True) for most in (1, 3)
-}
+INDEX = st.integers(0, len(FLAGS) - 1)
+FLAG_INDICES = {most: st.lists(INDEX, max_size=most, unique=True) for most in (1, 3)}
 
 
 @st.composite

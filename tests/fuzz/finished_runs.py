@@ -133,9 +133,8 @@ SIMULATED_RUN = (
     *("run", "--plugin", "mape-br", "--tester", "sim", "--reps", "1", "--mode", "forward"),
     *("--set-procedure", "resolution_fps=50000"),
 )
-OUTPUTS = st.one_of(
-    TEXTS, st.sampled_from((".", "/dev/null", "/proc", "/proc/self/x", "made", "a/b/c"))
-)
+PLACES = st.sampled_from((".", "/dev/null", "/proc", "/proc/self/x", "made", "a/b/c"))
+OUTPUTS = st.one_of(TEXTS, PLACES)
 LIVE = st.one_of(TEXTS, st.sampled_from(
     ("127.0.0.1:0", "[::1]:0", "[::1", "127.0.0.1:-1", "127.0.0.1:99999", "192.0.2.1:0", "1e3", "::")
 ))  # fmt: skip

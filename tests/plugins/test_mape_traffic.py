@@ -100,9 +100,8 @@ def test_ces_without_network_and_broadcast_have_other_addresses():
 
 @both_directions
 def test_ce_that_owns_only_port_0_is_not_simulated(direction):
-    plugin = make_mape_br(
-        rule_ipv6="2001:db8:100::/40", rule_ipv4="192.0.2.1/32", ea_len=16, psid_offset=0, ces="all"
-    )
+    rule = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "192.0.2.1/32", "ea_len": 16}
+    plugin = make_mape_br(**rule, psid_offset=0, ces="all")
     frames = stream_frames(plugin, direction, 400_000)["fg"]
     assert read_port_pairs(frames, direction)[0].min() == 1
     assert not plugin.expect(direction, frames[:5000]).reason.any()

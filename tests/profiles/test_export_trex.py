@@ -44,9 +44,8 @@ from trex.stl.trex_stl_sim import STLSim
 
 def run_client(body):
     code = CHILD.format(client=str(CLIENT), body=body)
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 

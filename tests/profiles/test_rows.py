@@ -72,9 +72,8 @@ def test_frames_with_a_short_period_are_always_converted_to_rows(direction):
     assert any("1000 precomputed frames" in note for note in after.notes)
     frames = Expander(before).compute_frames(0, 3000)
     assert np.array_equal(Expander(after).compute_frames(0, 3000), frames)
-    assert np.array_equal(
-        Expander(after).compute_frames(123_456, 50), Expander(before).compute_frames(123_456, 50)
-    )
+    rows, frames = (Expander(s).compute_frames(123_456, 50) for s in (after, before))
+    assert np.array_equal(rows, frames)
 
 
 @pytest.mark.parametrize(

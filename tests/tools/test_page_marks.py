@@ -100,9 +100,8 @@ def test_differing_condition_affects_one_benchmark():
     (differences,) = find_setting_differences(runs, names).values()
     assert (differences.device, differences.affect("connection-rate")) == ("few", True)
     assert not differences.affect("throughput")
-    assert list(differences.list_rows()) == [
-        ("siit", "few", "connections (connection-rate)", "8,000", "40,000")
-    ]
+    row = ("siit", "few", "connections (connection-rate)", "8,000", "40,000")
+    assert list(differences.list_rows()) == [row]
 
 
 def test_technologies_are_not_compared_with_each_other():
