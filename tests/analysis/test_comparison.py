@@ -130,8 +130,7 @@ def draw_values(rng, count, middle):
 
 @pytest.mark.parametrize("counts", [(4, 4), (6, 6), (20, 20), (20, 6)])
 def test_interval_contains_true_factor_at_stated_confidence(counts):
-    rng = random.Random(8)
-    contained = 0
+    rng, contained = random.Random(8), 0
     for _ in range(400):
         first, second = (draw_values(rng, n, m) for n, m in zip(counts, (1e6, 5e5), strict=True))
         result = estimate_factor(first, second)

@@ -21,8 +21,7 @@ def make_values(*rates):
 def draw_series(seed, change, noise):
     """Return noisy rates with some outliers, and the index of the first changed run."""
     rng = random.Random(seed)
-    at = rng.randint(8, RUNS - 8)
-    rates = []
+    at, rates = rng.randint(8, RUNS - 8), []
     for number in range(RUNS):
         rate = RATE_FPS * (1 + change * (number >= at)) * rng.gauss(1.0, noise)
         if rng.random() < 0.04:

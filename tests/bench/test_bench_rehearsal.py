@@ -45,8 +45,7 @@ def test_cost_per_trial_does_not_grow_with_number_of_trials(tmp_path, monkeypatc
 
 
 def test_trial_row_is_made_once_per_trial(tmp_path, monkeypatch):
-    keys = []
-    list_rows = results.list_trial_rows
+    keys, list_rows = [], results.list_trial_rows
 
     def count_row(trial, result):
         keys.append(trial["key"])

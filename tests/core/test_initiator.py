@@ -58,8 +58,7 @@ def test_left_of_technology_is_the_link_at_the_right_port(run, setup):
 def test_device_has_private_side_at_initiator(setup):
     driver, intent = setup.driver, setup.intent
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
-    address = str(intent.left.addresses[0])
-    steps = setup.example_plan.steps
+    address, steps = str(intent.left.addresses[0]), setup.example_plan.steps
     (step,) = [s for s in steps if address in s.command and " addr " in s.command]
     assert "eth2" in step.command and "eth1" not in step.command
 

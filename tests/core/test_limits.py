@@ -60,8 +60,7 @@ def test_session_limit_below_the_connections_or_the_first_table_is_rejected(benc
 
 
 def test_preflight_respects_session_limit():
-    nat = Nat44(Nat44Params(session_limit=20))
-    opened = []
+    nat, opened = Nat44(Nat44Params(session_limit=20)), []
 
     def measure(trial):
         opened.append(trial.connections.count)

@@ -231,8 +231,7 @@ def test_every_known_parameter_of_siitperf_has_a_target(stateful, left, right, t
         fixed = {"Stateful": stateful, "Enumerate-ips": 0, "Enumerate-ports": 3}
         return fixed.get(name, 9 if name.endswith("max") else 1)
 
-    names = siitperf.KNOWN_PARAMETERS
-    path = tmp_path / "siitperf.conf"
+    names, path = siitperf.KNOWN_PARAMETERS, tmp_path / "siitperf.conf"
     path.write_text("".join(f"{name} {make_value(name)}\n" for name in names))
     targets = siitperf.read_siitperf(path).parameter_targets
     assert [parameter.name for parameter, _ in targets] == list(names)

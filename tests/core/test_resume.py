@@ -73,10 +73,8 @@ def test_complete_run_is_only_read(complete):
     before = support.read_dir(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
     assert "nothing was measured" in support.v6t("resume", complete).err
     assert len(resume(complete, Listener()).trials) == len(support.read_trial_keys(complete))
-    assert (
-        support.read_dir(complete),
-        {p: p.stat().st_mtime_ns for p in complete.iterdir()},
-    ) == before
+    after = support.read_dir(complete), {p: p.stat().st_mtime_ns for p in complete.iterdir()}
+    assert after == before
 
 
 @pytest.mark.slow

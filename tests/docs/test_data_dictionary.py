@@ -28,11 +28,7 @@ def test_runs_measure_every_benchmark(runs):
 
 @pytest.mark.slow
 def test_written_columns_are_in_dictionary(runs, known):
-    written = {
-        (path.name, column)
-        for path in runs.glob("*/*.csv")
-        for column in next(csv.reader(path.open()), ())
-    }
+    written = {(p.name, c) for p in runs.glob("*/*.csv") for c in next(csv.reader(p.open()), ())}
     assert len({file for file, _ in written}) > len(list_names()) - 3
     assert written - known == set()
 

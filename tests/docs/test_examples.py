@@ -169,8 +169,7 @@ def test_messages_quoted_by_troubleshooting_are_in_code():
     files = [f for room in FOLDERS for f in sorted((CHECKOUT / room).rglob("*.py"))]
     source = "\n".join(f.read_text(encoding="utf-8") for f in [*files, CHECKOUT / "Makefile"])
     source = re.sub(r'"\s*\n\s*(?:\+ )?f?"', "", source)  # sentences over several lines
-    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
-    quoted = []
+    page, quoted = (DOCS / "troubleshooting.md").read_text(encoding="utf-8"), []
     for row in re.findall(r"^\| (?!you see|reason|---)(.+?) \|", page, re.MULTILINE):
         quoted += re.findall(r"`([^`]+)`", row)
     assert len(quoted) > 20

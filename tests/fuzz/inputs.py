@@ -87,16 +87,11 @@ def run_files() -> tuple[dict[str, Any], ...]:
         except UsageError:
             continue
         fields = load_technology_type(name).params_model.model_fields.items()
-        values = {
-            key: info.get_default(call_default_factory=True)
-            for key, info in fields
-            if not info.is_required()
-        }
+        optional = {key: info for key, info in fields if not info.is_required()}
+        values = {k: info.get_default(call_default_factory=True) for k, info in optional.items()}
         defaults = [*json.loads(json.dumps(values, default=_convert_to_json)).items()]
-        groups = [
-            dict(defaults[n : n + PARAMETERS_PER_FILE])
-            for n in range(0, len(defaults), PARAMETERS_PER_FILE)
-        ]
+        starts = range(0, len(defaults), PARAMETERS_PER_FILE)
+        groups = [dict(defaults[n : n + PARAMETERS_PER_FILE]) for n in starts]
         for params in ({}, *groups):
             run = {
                 "plugin": name, "params": params, "preset": "quick", "benchmarks": ["throughput"],

@@ -142,8 +142,7 @@ def _parsed(reading: Any) -> Iterator[list[float]]:
 
 @functools.cache
 def _first_frames(technology: Technology) -> list[tuple[Any, Any]]:
-    size = technology.default_frame_sizes[0]
-    frames = []
+    size, frames = technology.default_frame_sizes[0], []
     for direction in DIRECTIONS:
         case = FrameCase(technology, size, direction, "")
         for stream in case.streams.streams:

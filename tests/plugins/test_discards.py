@@ -70,8 +70,7 @@ def list_forwarded_frames():
 
 def assert_dropped(plugin, direction, frames, start, fault):
     name, *place = fault
-    version = int(frames[0, start]) >> 4
-    faulty = frames.copy()
+    version, faulty = int(frames[0, start]) >> 4, frames.copy()
     plant(faulty[0, start:], version, *place)
     assert (faulty[0] != frames[0]).any()
     answer = plugin.expect(direction, faulty)

@@ -26,8 +26,7 @@ OTHER_BR = "2001:db8:6::77"
 
 def make_rows():
     """Make softwires with shared and unshared addresses and two lwAFTR addresses."""
-    rng = random.Random(7596)
-    rows = []
+    rng, rows = random.Random(7596), []
     for number in range(1500):
         kind = number % 3
         length, offset = ((4, 6), (8, 0), (0, 0))[kind]
@@ -125,8 +124,7 @@ def test_port_has_at_most_one_softwire(length, data):
     count = min(1 << length, 64) * 3
     pool, prefix = parse_ipv4_network("10.0.0.0/16", ""), parse_ipv6_network("2001:db8::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, length, 8), count, offset, BR)
-    ports = np.arange(65536, dtype=np.uint64)
-    address = table.ipv4[0]
+    ports, address = np.arange(65536, dtype=np.uint64), table.ipv4[0]
     rows = table.find_rows(np.full(65536, address), ports)
     for row in {0, min(count, 1 << length) - 1}:
         owned = set(np.flatnonzero(rows == row).tolist())

@@ -44,8 +44,7 @@ def make_expander(plugin, core=0, cores=1, seed=1):
 
 @pytest.mark.parametrize(("name", "cores"), [("nat44", 1), ("nat44", 16), ("nat64", 4)])
 def test_each_of_four_million_four_tuples_occurs_once(name, cores):
-    plugin = make(name, **BOTH)
-    count = 400 * 100 * 10 * 10
+    plugin, count = make(name, **BOTH), 400 * 100 * 10 * 10
     assert plugin.combinations == count == 4_000_000
     batches = []
     for core in range(cores):

@@ -207,8 +207,7 @@ def test_impossible_capacity_search_is_refused(changes):
 
 
 def test_second_attempt_does_not_lower_other_rates():
-    tester = make_stateful(table_entries=5000)
-    offered = []
+    tester, offered = make_stateful(table_entries=5000), []
 
     def measure(trial):
         offered.append((trial.connections.count, trial.rate_fps))

@@ -63,8 +63,7 @@ def test_rate_without_conclusive_short_trials_is_found_by_long_ones():
 
 
 def test_rate_without_conclusive_trials_is_zero():
-    notes = []
-    spec = make_spec(rules=TrialRules(0.4, 0.1, 1.02))
+    notes, spec = [], make_spec(rules=TrialRules(0.4, 0.1, 1.02))
     recorder = Recorder(return_uncertain_counters)
     result = tester_rate.measure_tester_capacity(spec, recorder, 0, notes.append)
     assert (result.rate_fps, notes) == (0, [])

@@ -247,8 +247,7 @@ def test_descent_to_rate_of_long_trial_has_separate_keys():
 
 
 def test_progress_of_repeated_trial_has_its_verdict():
-    progress = []
-    tries = iter([True, False])
+    progress, tries = [], iter([True, False])
 
     def fail_first(trial):
         result = make_limited(1e9)(trial)

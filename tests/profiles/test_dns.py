@@ -54,8 +54,7 @@ def test_authority_answers_from_its_zone(kind, edns, share):
         for n, a in enumerate(ADDRESSES)
     ]
     rows = np.array([list(m.to_wire()) for m in requested], np.uint8)
-    authority = Authority(ZONE, native_share=share)
-    answered = 0
+    authority, answered = Authority(ZONE, native_share=share), 0
     for chosen, answers in authority.answer(rows):
         for row, octets in zip(chosen, answers, strict=True):
             answered += 1

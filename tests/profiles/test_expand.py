@@ -135,8 +135,7 @@ def test_stream_without_bindings_expands_to_its_packet():
 @each_direction
 @pytest.mark.parametrize("name", ["million", "spoofed", "domains"])
 def test_expand_set_yields_frames_in_sending_order(name, direction):
-    streams = compile_relay(name, direction)
-    count = BLOCK_FRAMES + 300
+    streams, count = compile_relay(name, direction), BLOCK_FRAMES + 300
     frames = list(expand_set(streams, 0, count))
     classes, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
     machines = [Machine(s).frames() for s in streams.streams]

@@ -97,10 +97,8 @@ def test_period_equals_period_of_frames(op, count, step, low):
     assert len(np.unique(frames[:period, 36:38], axis=0)) == period
 
 
-STREAMS = {
-    name: compile_traffic(make_samples()[name], frames=1000).streams[0]
-    for name in ("neutral", "wide")
-}
+COMPILED = {n: compile_traffic(make_samples()[n], frames=1000) for n in ("neutral", "wide")}
+STREAMS = {name: compiled.streams[0] for name, compiled in COMPILED.items()}
 STREAMS["rows"] = convert_to_rows(compile_plugin("mape-br", ces="5000")["forward"], 300).streams[0]
 
 

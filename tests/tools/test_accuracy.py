@@ -207,8 +207,7 @@ def test_failed_count_is_repeated_at_half_the_rate_unless_interrupted(monkeypatc
 
 
 def list_short_checks():
-    request = DelayRequest(ipdv=True)
-    rest = {"record_departures": False}
+    request, rest = DelayRequest(ipdv=True), {"record_departures": False}
     return [
         Check("d", "delay", "d", Impairments(delay_us=2000, busy_poll=True), 500.0, 200, delays=request),
         Check("t", "delay", "t", Impairments(), 500.0, 400, delays=DelayRequest(tags=50)),

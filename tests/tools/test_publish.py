@@ -119,10 +119,8 @@ def test_published_results_state_shared_conditions_once(page):
 
 def test_every_trial_has_one_row(campaign, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
-    expected = {
-        strip_number(path.parent.name): sum(1 for _ in path.open()) - 1
-        for path in campaign.glob("*/trials.csv")
-    }
+    files = list(campaign.glob("*/trials.csv"))
+    expected = {strip_number(f.parent.name): len(f.open().readlines()) - 1 for f in files}
     assert len(expected) == 3
     assert {name: sum(r["run"] == name for r in rows) for name in expected} == expected
     actual = {(r["run"], r["key"]): r["counts"] for r in rows}
@@ -482,10 +480,8 @@ def test_introduction_depends_on_the_settings(tmp_path):
     for name, changes in {"short": (), "long": ("--preset", "rfc", "--reps", 20)}.items():
         done = v6t("campaign", tmp_path / "points.yaml", *only, *changes, "-o", tmp_path / name)
         assert done.status == 0, done.err
-    short, long = (
-        publish_and_read(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
-        for name in ("short", "long")
-    )
+    pages = [publish_and_read(tmp_path / n, tmp_path / f"{n}-page") for n in ("short", "long")]
+    short, long = (page["index.md"] for page in pages)
     assert "not RFC 8219 results" in short
     assert "not RFC 8219 results" not in long
     assert "queues can hide" in short

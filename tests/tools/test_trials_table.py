@@ -33,11 +33,7 @@ INVALID = [InvalidTrial(key=RESULT_KEYS[1], reasons=REASONS)]
 
 def test_trials_have_columns_for_counts_and_errors(tmp_path):
     (tmp_path / "001-x").mkdir()
-    lines = [
-        f"{key},{direction},0.1000000001\n"
-        for key in COUNTS
-        for direction in ("forward", "reverse")
-    ]
+    lines = [f"{k},{d},0.1000000001\n" for k in COUNTS for d in ("forward", "reverse")]
     text = "key,direction,sending_time_s\n" + "".join(lines)
     (tmp_path / "001-x" / "trials.csv").write_text(text)
     record = SimpleNamespace(trials=RESULT_KEYS, invalid_trials=INVALID)
