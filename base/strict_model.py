@@ -104,7 +104,7 @@ def _find_conversions(
     if isinstance(value, Mapping) and isinstance(typed, Mapping):
         pairs = [(key, value[key], typed[key]) for key in value if key in typed]
     elif isinstance(value, list) and isinstance(typed, (list, tuple)):
-        pairs = [(n, *both) for n, both in enumerate(zip(value, typed, strict=False))]
+        pairs = [(n, each, kept) for n, (each, kept) in enumerate(zip(value, typed, strict=False))]
     else:
         kind = _ERROR_TYPES.get(type(typed))
         is_number = type(value) in (int, float)
@@ -114,7 +114,7 @@ def _find_conversions(
         # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal
         error = PydanticCustomError(kind, "wrong type")
         return [InitErrorDetails(type=error, loc=path, input=value)]
-    return [error for key, *both in pairs for error in _find_conversions(*both, (*path, key))]
+    return [error for key, a, b in pairs for error in _find_conversions(a, b, (*path, key))]
 
 
 def refuse_zone(value: Value) -> Value:

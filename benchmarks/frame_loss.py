@@ -433,8 +433,8 @@ def _list_losses(row: LossAtRate) -> list[float]:
     """Return the loss of each trial over all directions [%]."""
     required = zip(*(direction.required for direction in row.frames.values()), strict=True)
     received = zip(*(direction.received for direction in row.frames.values()), strict=True)
-    totals = zip(map(sum, required), map(sum, received), strict=True)
-    return [100 * (1 - returned / due) for due, returned in totals if due]
+    totals = zip(required, received, strict=True)
+    return [100 * (1 - sum(returned) / sum(due)) for due, returned in totals if sum(due)]
 
 
 def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:

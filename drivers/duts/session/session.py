@@ -23,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 FLUSH_TRIES = 100  # maximum number of read-backs after a flush
 FLUSH_PAUSE_S = 0.1  # time between two read-backs after a flush
+READS_PER_FLUSH = 10  # unsuccessful read-backs after which the state is flushed again
 QUERY_LIMIT_S = 5.0  # time limit for a management query or a route update
 REBOOT_COMMAND_DEADLINE_S = 10.0  # time limit for the command itself, not for the reboot
 REBOOT_PAUSE_S = 1.0  # time between two attempts to log in after a reboot
@@ -39,12 +40,7 @@ class Session(Transaction, DeviceSession):
                 if step.reboots:
                     self._reboot_device(step)
                     continue
-                result = self.run_tracked(step.command, step.text, step.deadline_s)
-                if result.status or (step.silent and (result.out + result.err).strip()):
-                    problem = f"{self.name}: {step.why}: '{step.command}' failed: {result.cause}"
-                    raise DutError(problem, code="command-failed")
-                if step.check is not None:
-                    self._await_flush(step.check)
+                self._empty_state(step)
 
     def reconfigure(self, action: Action) -> None:
         with self.advise_rollback():
@@ -208,15 +204,26 @@ class Session(Transaction, DeviceSession):
             raise DutError(problem, code="check-failed")
         return change.get_command(action)
 
-    def _await_flush(self, check: Check) -> None:
-        """Repeat a check after a flush until it succeeds; raise DutError if it never does."""
-        problem: str | None = ""
-        for _ in range(FLUSH_TRIES):
-            if (problem := check.find_problem(self.transport.run(check.command).out)) is None:
+    def _empty_state(self, step: Step) -> None:
+        """Run a flush step until its check succeeds; raise DutError if it never does.
+
+        Frames that wait in a device's queues open connections again after the first flush.
+        """
+        cause = ""
+        for number in range(FLUSH_TRIES):
+            if number % READS_PER_FLUSH == 0:
+                result = self.run_tracked(step.command, step.text, step.deadline_s)
+                if result.status or (step.silent and (result.out + result.err).strip()):
+                    problem = f"{self.name}: {step.why}: '{step.command}' failed: {result.cause}"
+                    raise DutError(problem, code="command-failed")
+            if step.check is None:
                 return
+            output = self.transport.run(step.check.command).out
+            if (mismatch := step.check.find_problem(output)) is None:
+                return
+            cause = f"{step.check.command}: {mismatch}"
             time.sleep(FLUSH_PAUSE_S)
-        problem = f"{self.name}: the state was not emptied: {check.command}: {problem}"
-        raise DutError(problem, code="check-failed")
+        raise DutError(f"{self.name}: the state was not emptied: {cause}", code="check-failed")
 
     def _reboot_device(self, step: Step) -> None:
         """Reboot the device, log in again and commit the plan."""
