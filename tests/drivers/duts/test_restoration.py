@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from v6t.base.errors import DutError, UsageError
 from v6t.core.runs import dut
-from v6t.drivers.duts.plan import Plan, Step
+from v6t.drivers.duts.plan import Check, Plan, Step, expect_text
 from v6t.drivers.duts.session.connection import Heartbeat, Lock
 from v6t.drivers.duts.session.undo_store import DamagedRecordError
 from v6t.drivers.transport.contract import Output
@@ -196,6 +196,25 @@ def test_step_and_flush_longer_than_an_argument_read_their_input(open_device, tm
     session.commit()
     session.flush()
     assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["one\n", "two\n"]
+
+
+@pytest.mark.parametrize(("late_frames", "is_emptied"), [(0, True), (2, True), (9, False)])
+def test_flush_is_repeated_while_late_frames_open_connections(
+    open_device, tmp_path, monkeypatch, late_frames, is_emptied
+):
+    monkeypatch.setattr("v6t.drivers.duts.session.session.FLUSH_PAUSE_S", 0)
+    monkeypatch.setattr("v6t.drivers.duts.session.session.FLUSH_TRIES", 10)
+    monkeypatch.setattr("v6t.drivers.duts.session.session.READS_PER_FLUSH", 2)
+    flushes, table, session = tmp_path / "flushes", tmp_path / "table", open_device()
+    command = f"echo >>{flushes}; [ $(wc -l <{flushes}) -gt {late_frames} ] || echo late >{table}"
+    check = Check(f"cat {table} 2>/dev/null; true", expect_text(""))
+    session.driver.plan = lambda *_: Plan(
+        "command", "", (), (Step(f"rm -f {table}; {command}", "no connection", proof=check),)
+    )
+    session.commit()
+    with nullcontext() if is_emptied else expect_error("check-failed"):
+        session.flush()
+    assert flushes.read_text().count("\n") == (late_frames + 1 if is_emptied else 5)
 
 
 def test_forget_does_not_read_states(open_device, tmp_path):
