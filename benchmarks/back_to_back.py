@@ -80,7 +80,7 @@ def _explain_missing_burst(result: BurstResult) -> str | None:
     return "the tester could not send the bursts as required in any repetition"
 
 
-def _to_ms(time_s: float | None) -> float | None:
+def _convert_s_to_ms(time_s: float | None) -> float | None:
     return time_s and 1000 * time_s
 
 
@@ -238,8 +238,8 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         Column("deviation", lambda r: r.deviation, ",.1f"),
         REPETITIONS_COLUMN,
         Column("burst rate\nfps", lambda r: format_offered_rate(r, r.burst_rate), wide=True),
-        Column("implied\nbuffer ms", lambda r: _to_ms(r.implied_buffer_s), ".3f"),
-        Column("corrected\nbuffer ms", lambda r: _to_ms(r.corrected_buffer_s), ".3f"),
+        Column("implied\nbuffer ms", lambda r: _convert_s_to_ms(r.implied_buffer_s), ".3f"),
+        Column("corrected\nbuffer ms", lambda r: _convert_s_to_ms(r.corrected_buffer_s), ".3f"),
         Column("step\nframes", lambda r: r.resolution_frames),
         Column("longest\nsearched", lambda r: r.longest_frames, wide=True),
         COUNTING_METHOD_COLUMN,
