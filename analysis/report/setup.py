@@ -211,6 +211,8 @@ def _list_machine_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]
     yield "python", str(manifest.get("python", ""))
     yield "packages", ", ".join(f"{k} {v}" for k, v in manifest.get("packages", {}).items() if v)
     yield "source commit", str(manifest.get("source_commit") or "installed package")
+    if len(versions := manifest.get("versions", ())) > 1:
+        yield "resumed by", "; ".join(f"v6t {version}" for version in versions[1:])
 
 
 def _list_plain_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

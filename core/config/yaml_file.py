@@ -196,8 +196,8 @@ def format_yaml(value: Any) -> str:
 def parse_assignments(assignments: Mapping[str, Any]) -> dict[str, Any]:
     """Return assignments by name as nested settings; ``[`` and ``{`` in texts begin YAML values."""
     out: dict[str, Any] = {}
-    for name, given in assignments.items():
-        value = given
+    for name, given in sorted(assignments.items(), key=lambda item: item[0].count(".")):
+        value = given  # sections come before the settings in them
         if isinstance(given, str) and given.startswith(("[", "{")):
             try:
                 value = _parse_yaml(given, {})

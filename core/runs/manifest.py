@@ -26,17 +26,30 @@ LISTED_PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel
 
 def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
     """Return versions, machine, seed, start time and test setup of a run as JSON values."""
+    commit = find_commit()
     return {
         "schema": "v6t-manifest/1",
         "run": os.urandom(8).hex(),  # also in every line of the journal
         "created": format_utc_now(),
         "seed": run.seed,
         "packages": {name: version(name) for name in LISTED_PACKAGES},
-        "source_commit": find_commit(),
+        "source_commit": commit,
+        "versions": [_describe_version(commit)],
         "python": sys.version.split()[0],
         "machine": describe_machine(),
         "setup": {**describe_setup(plugin, run.frame_sizes), "simulated": simulated},
     }
+
+
+def add_version(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a resumed run; this version is added unless it measured last."""
+    known, current = manifest.get("versions", []), _describe_version(find_commit())
+    return {**manifest, "versions": known if known[-1:] == [current] else [*known, current]}
+
+
+def _describe_version(commit: str | None) -> str:
+    """Return the version of v6t, and its commit if it runs from a source tree."""
+    return ", commit ".join(filter(None, (version("v6t"), commit)))
 
 
 def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:

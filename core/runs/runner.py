@@ -24,7 +24,7 @@ from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.device import COUNTERS_KEY
 from v6t.core.runs.events import Listener, make_headline, open_log
 from v6t.core.runs.journal import read_journal
-from v6t.core.runs.manifest import format_utc_now, make_manifest
+from v6t.core.runs.manifest import add_version, format_utc_now, make_manifest
 from v6t.core.runs.plan import RunPlan, plan, plan_first_stage, plan_stage
 from v6t.core.runs.preflight import report_phase_one_failure, run_preflight
 from v6t.core.runs.results import (
@@ -46,6 +46,7 @@ from v6t.core.runs.rundir import (
     RunDir,
     compute_digest,
     format_json,
+    report_damage,
 )
 from v6t.core.runs.trials import TrialExecutor, make_point, make_tcp_point, remeasure_tester
 from v6t.procedures.stateful.phases import PhaseOneError
@@ -114,20 +115,26 @@ class Runner:
         self._setup, self._run = run_plan.setup, run_plan.setup.settings
         self._run_dir, self._events = run_dir, events
         self._files, self._journal = files, files.journal
-        self._discard_failed_check()
+        with report_damage(run_dir.path):
+            manifest = files.manifest and add_version(files.manifest)
         self._journal.open()
+        if manifest:
+            self._discard_failed_check(manifest)
         self._results = ResultWriter(run_dir, self._journal, files.results)
         self._executor = TrialExecutor(run_plan, run_dir, files, events)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
         self._next_write = 0.0
 
-    def _discard_failed_check(self) -> None:
-        """Remove the trials of the self-test, preflight or phase 1 whose failure ended the run."""
-        manifest = dict(self._files.manifest or {})
+    def _discard_failed_check(self, manifest: dict[str, Any]) -> None:
+        """Store the manifest without the failed check that ended the run, and discard its trials.
+
+        It is the self-test, preflight or phase 1.
+        """
         if failed_check := manifest.pop(FAILED_CHECK, None):
             self._journal.discard_from(failed_check)
             self._journal.open()
+        if manifest != self._files.manifest:
             self._run_dir.write_json(MANIFEST, manifest)
             self._files = replace(self._files, manifest=manifest)
 

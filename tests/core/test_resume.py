@@ -7,6 +7,7 @@ from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
+from v6t.analysis.report.setup import _list_machine_facts
 from v6t.base.errors import TesterError
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
@@ -190,17 +191,39 @@ def test_trial_without_duration_is_rejected_as_damaged(complete):
     expect_refusal(support.v6t("show", "--trials", complete), "damaged-file")
 
 
+def edit_manifest(path, **changes):
+    """Change values of the manifest; None removes one."""
+    manifest = json.loads((path / "manifest.json").read_text()) | changes
+    kept = {key: value for key, value in manifest.items() if value is not None}
+    (path / "manifest.json").write_text(json.dumps(kept))
+
+
 def test_resume_without_config_digest_is_accepted(incomplete):
     """Manifests of version 0.1.0 have no digest."""
-    manifest = json.loads((incomplete / "manifest.json").read_text())
-    del manifest["config_sha256"]
-    (incomplete / "manifest.json").write_text(json.dumps(manifest))
+    edit_manifest(incomplete, config_sha256=None)
     assert resume(incomplete, Listener()).status == "complete"
 
 
+@pytest.mark.parametrize("first", [["0.0.1, commit 5bad"], None])
+def test_version_that_resumes_a_run_is_recorded(first, incomplete):
+    edit_manifest(incomplete, versions=first)
+    manifest = resume(incomplete, Listener()).manifest
+    *earlier, last = manifest["versions"]
+    assert earlier == (first or []) and last.startswith(manifest["packages"]["v6t"])
+    facts = dict(_list_machine_facts(manifest))
+    assert facts.get("resumed by") == (f"v6t {last}" if first else None)
+
+
+def test_resume_with_a_damaged_list_of_versions_changes_nothing(incomplete):
+    edit_manifest(incomplete, versions=5)
+    before = support.read_dir(incomplete)
+    expect_refusal(support.v6t("resume", incomplete), "damaged-file")
+    assert support.read_dir(incomplete) == before
+
+
 def test_published_run_is_read_without_journal(complete):
-    manifest = json.loads((complete / "manifest.json").read_text())
-    (complete / "manifest.json").write_text(json.dumps({"run": manifest["run"]}))
+    run = json.loads((complete / "manifest.json").read_text())["run"]
+    (complete / "manifest.json").write_text(json.dumps({"run": run}))
     (complete / "journal.jsonl").unlink()
     assert load_run(complete).status == "complete"
 

@@ -126,6 +126,12 @@ def test_printed_list_is_accepted_by_set(name):
             assert model.model_validate(parse_assignments({row["name"]: row["default"]})) == model()
 
 
+def test_assigned_section_and_its_parts_are_merged_in_any_order():
+    assert parse_assignments({"a.b": "1", "a": "{b: 0, c: 2}"}) == {"a": {"b": "1", "c": 2}}
+    for words in (["--set", "a.b=1", "--set", "a=2"], ["--set", "a=2", "--set", "a.b=1"]):
+        expect_refusal(v6t(*SIM, *words), "duplicate")
+
+
 def test_all_skips_and_lists_unsupported_benchmarks(monkeypatch):
     monkeypatch.setattr("v6t.drivers.sim.tester.SimTester.capabilities", {"connections"})
     run = ("run", "nat44", "--tester", "sim", "--dry-run", "--measure")

@@ -133,13 +133,14 @@ def _describe_machine(runs: Sequence[CampaignRun]) -> Iterator[Block]:
         manifest = run.data.manifest if run.data else {}
         machine, tester = manifest.get("machine") or {}, manifest.get("tester") or {}
         memory_kib = machine.get("memory_kib")
-        versions = [(manifest.get("packages") or {}).get("v6t"), manifest.get("source_commit")]
+        first = (manifest.get("packages") or {}).get("v6t"), manifest.get("source_commit")
+        versions = manifest.get("versions") or [", commit ".join(map(str, filter(None, first)))]
         for name, value in (
             ("processor", machine.get("processor")),
             ("cores", machine.get("cores")),
             ("memory", memory_kib and f"{memory_kib / (1 << 20):.0f} GiB"),
             ("kernel", machine.get("kernel")),
-            ("v6t", ", commit ".join(str(version) for version in versions if version) or None),
+            *(("v6t", version or None) for version in versions),
             ("Python", manifest.get("python")),
             ("tester", tester.get("engine") or tester.get("kind")),
         ):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MANIFEST_KEYS = (
     *("schema", "created", "finished", "machine", "order", "packages", "python", "run", "seed", "setup"),
-    "source_commit",
+    *("source_commit", "versions"),
 )  # fmt: skip
 TESTER_KEYS = ("kind", "engine", "kernel", "clock_source", "cores")
 DEVICE_KEYS = ("kind", "system", "version", "notes", "shares_oracle", "parts")
