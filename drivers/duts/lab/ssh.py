@@ -18,12 +18,11 @@ from pathlib import Path
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import NamespaceTransport, enter
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 RUN_DIRECTORY = Path("/run")  # parent of the directories of lab devices
 SSHD_PROGRAM = "/usr/sbin/sshd"
-_CHILD_DEADLINE_S, _CHILD_POLL_S = 5.0, 0.02
 _use_counts: Counter[str] = Counter()  # uses in this process, by name of the server
 # Template of sshd_config; SHLVL keeps bash from reading the .bashrc of this machine.
 _SSHD_CONFIG = """\
@@ -87,16 +86,7 @@ class LabSshServer:
         pid_file = self.directory / f"netns-{netns}"
         if pid := _read_live_pid(pid_file):
             return pid
-        inside = NamespaceTransport(self._pid, f"lab device {self.name}")
-        add = f"ip netns add {netns} && ip -n {netns} link set lo up"
-        done = inside.run(f"[ -e /run/netns/{netns} ] || {add}")
-        if done.status:
-            problem = f"the lab's network namespace cannot be made: {done.cause}"
-            raise EnvironmentLacking(problem, code="lab-failed")
-        words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
-        null = subprocess.DEVNULL
-        ip = subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
-        pid = _await_child(ip.pid, "sleep")
+        pid = namespaces.start_named_namespace(self._pid, netns)
         pid_file.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
@@ -147,7 +137,7 @@ class LabSshServer:
         files = {name: (self.directory / name).read_text() for name in names}
         files["sshd_config"] = _SSHD_CONFIG.format(place=inside)
         transport = NamespaceTransport(self._pid, f"lab device {self.name}")
-        transport.run(f"mkdir -p -m 700 {inside}")
+        transport.run(f"mkdir -p /run/sshd; mkdir -p -m 700 {inside}")
         for name, text in files.items():
             transport.run(f"umask 077; cat >{inside}/{name}", text)
         done = transport.run(f"{SSHD_PROGRAM} -f {inside}/sshd_config -E {inside}/log")
@@ -200,16 +190,3 @@ def _read_live_pid(pid_file: Path) -> int | None:
         return None
     alive = pid.isdigit() and started and read_start_time(int(pid)) == started
     return int(pid) if alive else None
-
-
-def _await_child(parent_pid: int, name: str) -> int:
-    """Wait until a process has a child of this name; return the id of the child."""
-    until = time.monotonic() + _CHILD_DEADLINE_S
-    while time.monotonic() < until:
-        for directory in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError, IndexError):
-                before, _, after = (directory / "stat").read_text().rpartition(")")
-                if int(after.split()[1]) == parent_pid and before.partition("(")[2] == name:
-                    return int(directory.name)
-        time.sleep(_CHILD_POLL_S)
-    raise EnvironmentLacking(f"no {name} runs in the lab's network namespace", code="lab-failed")
