@@ -25,6 +25,7 @@ from v6t.drivers.duts.plan import (
     Plan,
     Step,
     expect_lines,
+    expect_matching_line,
     expect_max_sessions,
     expect_output,
     expect_text,
@@ -332,14 +333,11 @@ def make_pool_steps(intent: Intent, version: str) -> list[Step]:
 
     def make_step(protocol: str, address: str) -> Step:
         # a row begins with its packet mark
-        row = ["0", protocol.upper(), address, str(pool.first_port), str(pool.last_port)]
+        row = f"0,{protocol.upper()},{re.escape(address)},{pool.first_port},{pool.last_port}(,.*)?"
         add = f"jool -i v6t pool4 add {address} {ports} --{protocol}{force}"
         why = f"public addresses and ports of {protocol.upper()}; without, only 61001-65535"
         read = f"jool -i v6t pool4 display --{protocol} --csv --no-headers"
-        expected = expect_output(
-            lambda output: row in [line.split(",")[:5] for line in output.splitlines()],
-            f"{address} {ports}",
-        )
+        expected = expect_matching_line(row, f"{address} {ports}")
         return Step(add, why, read=read, expected=expected)
 
     return [make_step(name, address) for name in nat.PROTOCOLS for address in pool.addresses]

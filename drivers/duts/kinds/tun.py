@@ -45,9 +45,8 @@ class TunTranslator(LinuxDriver):
     display_name: ClassVar[str]  # name of the translator in messages
     create_tun_command: ClassVar[str]  # command that creates the TUN device
     remove_tun_command: ClassVar[str]  # command that removes the TUN device
-    # command that starts the translator, which writes its process id to ``{pid}``
+    # command that starts the translator, which writes its process id to ``{pid}``, perhaps a ``{log}``
     start_command: ClassVar[str]
-    writes_log: ClassVar[bool] = False  # whether the start command redirects messages to ``{log}``
 
     @abstractmethod
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
@@ -145,7 +144,8 @@ class TunTranslator(LinuxDriver):
     def make_stop_command(self) -> str:
         """Return the shell line that stops only the translator that v6t started."""
         command = make_process_stop_command(self.fill_in("{pid}"), self.process_name)
-        return f"rm -f {self.fill_in('{log}')}; {command}" if self.writes_log else command
+        has_log = "{log}" in self.start_command
+        return f"rm -f {self.fill_in('{log}')}; {command}" if has_log else command
 
     def make_daemon_step(self) -> Step:
         """Return the step that starts the translator and waits until it has opened the TUN device."""

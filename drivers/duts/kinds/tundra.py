@@ -62,7 +62,6 @@ class Tundra(TunTranslator):
     create_tun_command = "{program} -c {config} mktun"
     remove_tun_command = "{program} -c {config} rmtun"
     start_command = make_background_command("{pid}", "{program} -c {config} translate", "{log}")
-    writes_log = True
     notes = (
         "IPv4 and IPv6 packets whose UDP checksum is 0 are dropped",
         "its threads may change the order of packets; frames that it does not read are the TUN device's tx "

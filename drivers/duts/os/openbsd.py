@@ -13,6 +13,7 @@ from v6t.drivers.duts.plan import (
     IfExists,
     Step,
     expect_lines,
+    expect_matching_line,
     expect_output,
     expect_text,
     expect_words,
@@ -175,13 +176,11 @@ def make_route_step(net: Network, via: Address, port: str) -> Step:
     """Return the step that adds a route to a network via a neighbor."""
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
+    row = rf"{re.escape(first)}\s+{re.escape(str(via))}(\s.*)?"
     return make_object_step(
         f"route -qn add {family} {net} {via}",
         f"route -qn delete {family} {net} {via}",
         f"to the test hosts behind {port}",
         read=f"route -n show {family} | grep '^{re.escape(first)} ' || true",
-        expected=expect_output(
-            lambda output: [first, str(via)] in [row.split()[:2] for row in output.splitlines()],
-            f"{net} by {via}",
-        ),
+        expected=expect_matching_line(row, f"{net} by {via}"),
     )

@@ -196,10 +196,10 @@ class LinuxRouter(LinuxDriver):
     supported_configurations = (RouterConfig,)
     has_filters = True
     test_status = "configured, verified, measured and restored with real frames (kernel 6.18)"
+    notes = ("connection tracking stays off unless another rule requires it",)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        notes = ("connection tracking stays off unless another rule requires it",)
-        return self.assemble_plan(intent, facts, (), notes=notes)
+        return self.assemble_plan(intent, facts, ())
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         return self.make_route_change(intent)

@@ -62,13 +62,10 @@ def make_process_reading(pid_file: str) -> Reading:
 
 def parse_schedstat(text: str) -> Mapping[str, float]:
     """Parse the run and wait times of threads, and the total and throttled periods of the CPU quota."""
-    figures: dict[str, float] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 4 and all(w.isdigit() for w in words):
-            figures[f"{words[0]}.run_ns"], figures[f"{words[0]}.wait_ns"] = map(float, words[1:3])
-        elif len(words) == 2 and words[0] in ("nr_periods", "nr_throttled") and words[1].isdigit():
-            figures[f"quota.{words[0].removeprefix('nr_')}"] = float(words[1])
+    quota = re.findall(r"^nr_(periods|throttled) (\d+)$", text, re.MULTILINE)
+    figures = {f"quota.{name}": float(count) for name, count in quota}
+    for thread, run, wait in re.findall(r"^(\d+) (\d+) (\d+) \d+$", text, re.MULTILINE):
+        figures |= {f"{thread}.run_ns": float(run), f"{thread}.wait_ns": float(wait)}
     return figures
 
 
