@@ -24,13 +24,14 @@ from v6t.drivers.transport.ssh_options import SshOptions
 RUN_DIRECTORY = Path("/run")  # parent of the directories of lab devices
 SSHD_PROGRAM = "/usr/sbin/sshd"
 _use_counts: Counter[str] = Counter()  # uses in this process, by name of the server
-# Template of sshd_config; SHLVL keeps bash from reading the .bashrc of this machine.
-_SSHD_CONFIG = """\
+_DEVICE_DIRECTORY = "/run/v6t-lab"  # sshd's files on the device
+# SHLVL keeps bash from reading the .bashrc of this machine.
+_SSHD_CONFIG = f"""\
 Port 22
 ListenAddress 127.0.0.1
-HostKey {place}/hostkey
+HostKey {_DEVICE_DIRECTORY}/hostkey
 PidFile /run/sshd.pid
-AuthorizedKeysFile {place}/authorized_keys
+AuthorizedKeysFile {_DEVICE_DIRECTORY}/authorized_keys
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
@@ -77,8 +78,7 @@ class LabSshServer:
     def release(self) -> None:
         """End one use of this server, and stop the server if it was the last one in this process."""
         _use_counts[self.name] -= 1
-        if _use_counts[self.name] <= 0:
-            del _use_counts[self.name]
+        if not _use_counts[self.name]:
             self.stop()
 
     def add_namespace(self, netns: str) -> int:
@@ -132,15 +132,14 @@ class LabSshServer:
 
     def _start_sshd(self) -> None:
         # the device's own /run hides this directory, so it gets a copy
-        inside = "/run/v6t-lab"
-        names = ("hostkey", "authorized_keys")
-        files = {name: (self.directory / name).read_text() for name in names}
-        files["sshd_config"] = _SSHD_CONFIG.format(place=inside)
+        directory = Path(f"/proc/{self._pid}/root{_DEVICE_DIRECTORY}")
+        directory.mkdir(mode=0o700, exist_ok=True)
+        for name in ("hostkey", "authorized_keys"):
+            shutil.copy(self.directory / name, directory)
+        (directory / "sshd_config").write_text(_SSHD_CONFIG)
+        start = f"{SSHD_PROGRAM} -f {_DEVICE_DIRECTORY}/sshd_config -E {_DEVICE_DIRECTORY}/log"
         transport = NamespaceTransport(self._pid, f"lab device {self.name}")
-        transport.run(f"mkdir -p /run/sshd; mkdir -p -m 700 {inside}")
-        for name, text in files.items():
-            transport.run(f"umask 077; cat >{inside}/{name}", text)
-        done = transport.run(f"{SSHD_PROGRAM} -f {inside}/sshd_config -E {inside}/log")
+        done = transport.run(f"mkdir -p /run/sshd; {start}")
         if done.status:
             problem = f"the lab's sshd does not start: {done.cause}"
             raise EnvironmentLacking(problem, code="lab-failed")
