@@ -188,11 +188,10 @@ class Jool(LinuxDriver):
 
     def _check_udp_timeout(self, intent: Intent) -> None:
         """Raise UsageError unless the UDP timeout is at least the minimum of all Jool versions (global.c)."""
-        parameter_s, least = intent.get_configuration(Nat64Config).udp_timeout_s, MIN_UDP_TIMEOUT_S
-        timeout_s = parameter_s or self.options.timeout_s
+        timeout_s, least = self.get_configured_timeout_s(intent), MIN_UDP_TIMEOUT_S
         if 0 < timeout_s < least:
             problem = f"the UDP timeout of Jool must be at least {least} s, not {timeout_s}"
-            if parameter_s:
+            if intent.get_configuration(Nat64Config).udp_timeout_s:
                 hint, instead = f"set udp_timeout_s to {least} or more", {"udp_timeout_s": least}
                 raise make_unsupported_error(problem, hint, params=instead)
             hint, instead = f"set timeout_s to {least} or more", {"timeout_s": least}
@@ -229,11 +228,9 @@ class Jool(LinuxDriver):
         settings: dict[str, Any] = {"lowest-ipv6-mtu": self._choose_lowest_mtu(intent)}
         if config.prefix is not None:
             settings["pool6"] = str(config.prefix)
-        if isinstance(intent.configuration, Nat64Config):
-            lives_s = intent.configuration.udp_timeout_s or self.options.timeout_s
-            if lives_s:
-                minutes, seconds = divmod(lives_s, 60)
-                settings["udp-timeout"] = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+        if program == NAT64 and (timeout_s := self.get_configured_timeout_s(intent)):
+            minutes, seconds = divmod(timeout_s, 60)
+            settings["udp-timeout"] = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
         content: dict[str, Any] = {
             "instance": "v6t", "framework": self.options.framework, "global": settings,
         }  # fmt: skip

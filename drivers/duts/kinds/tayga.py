@@ -294,12 +294,10 @@ class TaygaNftables(ConntrackDriver, Tayga):
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         public = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
         pool = replace(public, client_networks=(str(self.options.dynamic_pool),))
-        return (
-            *super().make_final_steps(intent, facts),
-            conntrack.make_conntrack_module_step(self.options),
-            *make_snat_steps(self.options.state_dir, [pool], self.get_ports(intent)["right"]),
-            *conntrack.make_conntrack_steps(self.options, intent, facts),
-        )
+        port = self.get_ports(intent)["right"]
+        rules = make_snat_steps(self.options.state_dir, [pool], port)
+        first = super().make_final_steps(intent, facts)
+        return (*first, *self.make_tracking_steps(intent, facts, rules))
 
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
         """Return the steps that clear TAYGA's client table and queue, then the kernel's connection table."""

@@ -51,9 +51,13 @@ class LinuxDriver(Driver):
         if self.has_filters:
             self.optional_programs = (*self.optional_programs, filters.FILTER_PROGRAM)
 
+    def get_configured_timeout_s(self, intent: Intent) -> int:
+        """Return the UDP timeout to configure [s]; 0 keeps the device's default."""
+        timeout_s: int = getattr(intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
+        return timeout_s
+
     def get_timeout_s(self, intent: Intent) -> float | None:
-        timeout_s = getattr(intent.configuration, "udp_timeout_s", 0)
-        return float(timeout_s or self.options.timeout_s or KERNEL_UDP_TIMEOUT_S)
+        return float(self.get_configured_timeout_s(intent) or KERNEL_UDP_TIMEOUT_S)
 
     def get_survey_commands(self) -> Mapping[str, str]:
         program_names = dict.fromkeys((*SURVEYED_PROGRAMS, *self.programs, *self.optional_programs))

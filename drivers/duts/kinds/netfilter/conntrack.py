@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_module_step, make_sysctl_step
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
@@ -67,11 +67,6 @@ class ConntrackOptions(LinuxOptions):
     def artefact_paths(self) -> Mapping[str, str]:
         return {"connections.log": self.log_file} if self.log_file else {}
 
-    def get_udp_timeout_s(self, intent: Intent) -> int:
-        """Return the UDP timeout to configure [s]; 0 keeps the kernel's default."""
-        wanted_s = intent.get_configuration(NatConfig).udp_timeout_s
-        return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
-
 
 def get_required_sessions(configured_sessions: int, intent: Intent) -> int:
     """Return the number of connections that must fit in the device's table; 0: no requirement."""
@@ -83,23 +78,7 @@ def get_required_sessions(configured_sessions: int, intent: Intent) -> int:
     return configured_sessions or needed
 
 
-def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Return the steps that set timeouts, enlarge the table and log new connections."""
-    values = dict(RFC_TIMERS) if options.rfc_timers else {}
-    if lives_s := options.get_udp_timeout_s(intent):
-        values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
-    why = "connections live longer than any test: expiry would look like loss"
-    if timeout_s := intent.get_configuration(NatConfig).udp_timeout_s:
-        why = f"idle connections live for {timeout_s} s"
-    elif options.rfc_timers:
-        why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 require"
-    settings = {f"{_SYSCTL_PREFIX}{name}": value for name, value in values.items()}
-    steps = [make_sysctl_step(settings, why)] if settings else []
-    count = get_required_sessions(options.sessions, intent)
-    return [*steps, *_make_table_size_steps(facts, count), *_make_log_steps(options)]
-
-
-def make_conntrack_module_step(options: ConntrackOptions) -> Step:
+def _make_module_step(*, in_lab: bool) -> Step:
     """Return the step that loads the kernel module, whose settings can then be recorded and changed.
 
     The rollback unloads it with the modules that need it, none of which was loaded before.
@@ -110,7 +89,7 @@ def make_conntrack_module_step(options: ConntrackOptions) -> Step:
     )
     load = "[ -d /sys/module/nf_conntrack ] || modprobe nf_conntrack"
     why = "the kernel's connection tracking"
-    return make_module_step("nf_conntrack", why, unload, in_lab=options.in_lab, load=load)
+    return make_module_step("nf_conntrack", why, unload, in_lab=in_lab, load=load)
 
 
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
@@ -219,8 +198,32 @@ class ConntrackDriver(LinuxDriver):
 
     options_model = ConntrackOptions
 
-    def get_timeout_s(self, intent: Intent) -> float | None:
-        return float(self.options.get_udp_timeout_s(intent) or KERNEL_UDP_TIMEOUT_S)
+    def get_configured_timeout_s(self, intent: Intent) -> int:
+        required_s = intent.get_configuration(NatConfig).udp_timeout_s
+        return required_s or (UDP_S if self.options.rfc_timers else self.options.timeout_s)
+
+    def make_tracking_steps(
+        self, intent: Intent, facts: Facts, rule_steps: Iterable[Step]
+    ) -> list[Step]:
+        """Return the steps that track connections: module, NAT rules, timeouts, table size and log."""
+        options = self.options
+        values = dict(RFC_TIMERS) if options.rfc_timers else {}
+        if timeout_s := self.get_configured_timeout_s(intent):
+            values.update(udp_timeout=timeout_s, udp_timeout_stream=timeout_s)
+        why = "connections live longer than any test: expiry would look like loss"
+        if required_s := intent.get_configuration(NatConfig).udp_timeout_s:
+            why = f"idle connections live for {required_s} s"
+        elif options.rfc_timers:
+            why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 require"
+        settings = {f"{_SYSCTL_PREFIX}{name}": value for name, value in values.items()}
+        count = get_required_sessions(options.sessions, intent)
+        return [
+            _make_module_step(in_lab=options.in_lab),
+            *rule_steps,
+            *([make_sysctl_step(settings, why)] if settings else []),
+            *_make_table_size_steps(facts, count),
+            *_make_log_steps(options),
+        ]
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         return SESSION_READING

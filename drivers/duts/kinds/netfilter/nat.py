@@ -117,10 +117,7 @@ class NetfilterNat(conntrack.ConntrackDriver):
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = self.get_pool(intent)
-        steps = [
-            conntrack.make_conntrack_module_step(self.options),
-            *self.make_rule_steps(divide_pool(pool, intent), self.get_ports(intent)["right"]),
-            *conntrack.make_conntrack_steps(self.options, intent, facts),
-        ]
+        rules = self.make_rule_steps(divide_pool(pool, intent), self.get_ports(intent)["right"])
+        steps = self.make_tracking_steps(intent, facts, rules)
         flush = conntrack.make_flush_steps(pool.client_networks)
         return self.assemble_plan(intent, facts, steps, flush)
