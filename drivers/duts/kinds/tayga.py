@@ -104,7 +104,7 @@ class Tayga(TunTranslator):
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        if self.options.workers >= 0 and not has_workers(facts.version):
+        if self.options.workers >= 0 and parse_version(facts.version) < FIRST_WORKERS_VERSION:
             problem = f"TAYGA {facts.version} does not support workers"
             hint = "leave workers out, or name a later version than 0.9.6 with dut.options.program"
             instead = {"workers": -1}
@@ -159,17 +159,12 @@ class Tayga(TunTranslator):
 
     def get_notes(self, facts: Facts) -> Sequence[str]:
         cores = "one process on one core"
-        if has_workers(facts.version) and self.options.workers:
+        if parse_version(facts.version) >= FIRST_WORKERS_VERSION and self.options.workers:
             cores = "each worker is a thread with a queue of the TUN device"
         return (
             "IPv4 packets whose UDP checksum is 0 are dropped",
             f"{cores}; its drops are the TUN device's tx drops",
         )
-
-
-def has_workers(version: str) -> bool:
-    """Return whether a version translates in several threads."""
-    return parse_version(version) >= FIRST_WORKERS_VERSION
 
 
 def check_reserved_networks(intent: Intent, version: str) -> None:

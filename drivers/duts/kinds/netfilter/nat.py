@@ -34,15 +34,12 @@ class NatPool:
         """The public addresses in the notation of nft and iptables."""
         return format_address_range(self.addresses[0], self.addresses[-1])
 
-    @property
-    def snat_target(self) -> str:
-        """The public addresses and ports in the notation of nft and iptables."""
-        last = f"-{self.last_port}" if self.last_port > self.first_port else ""
-        return f"{self.address_range}:{self.first_port}{last}"
-
     def get_target(self, protocol: str) -> str:
         """Return the public addresses, with the ports if the protocol has any."""
-        return self.snat_target if protocol in PROTOCOLS_WITH_PORTS else self.address_range
+        if protocol not in PROTOCOLS_WITH_PORTS:
+            return self.address_range
+        last = f"-{self.last_port}" if self.last_port > self.first_port else ""
+        return f"{self.address_range}:{self.first_port}{last}"
 
 
 def format_address_range(first: str, last: str) -> str:
