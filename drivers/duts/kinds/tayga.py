@@ -20,7 +20,7 @@ from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_snat_steps, make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
-from v6t.drivers.duts.plan import Intent, Step
+from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.intent.families import DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 
 PROGRAM = "tayga"
@@ -147,7 +147,18 @@ class Tayga(TunTranslator):
         more = [f"workers {workers}"] if workers >= 0 else []  # otherwise TAYGA chooses the number
         return "\n".join([*own, *lines, *more, ""])
 
-    def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+        cores = "one process on one core"
+        if parse_version(facts.version) >= FIRST_WORKERS_VERSION and self.options.workers:
+            cores = "each worker is a thread with a queue of the TUN device"
+        notes = (
+            "IPv4 packets whose UDP checksum is 0 are dropped",
+            f"{cores}; its drops are the TUN device's tx drops",
+        )
+        plan = super().plan_configuration(intent, facts)
+        return plan.extend(self._make_mend_steps(), notes=notes)
+
+    def _make_mend_steps(self) -> Sequence[Step]:
         if not self.options.mend_checksums:
             return ()
         file = f"{self.options.state_dir}/mend.nft"
@@ -156,15 +167,6 @@ class Tayga(TunTranslator):
         hook = "type filter hook prerouting priority raw"
         rule = f'iifname "{TUN_NAME}" udp checksum 0 counter udp checksum set 65535'
         return make_table_steps(file, "inet v6t_mend", "entry", hook, [rule], why)
-
-    def get_notes(self, facts: Facts) -> Sequence[str]:
-        cores = "one process on one core"
-        if parse_version(facts.version) >= FIRST_WORKERS_VERSION and self.options.workers:
-            cores = "each worker is a thread with a queue of the TUN device"
-        return (
-            "IPv4 packets whose UDP checksum is 0 are dropped",
-            f"{cores}; its drops are the TUN device's tx drops",
-        )
 
 
 def check_reserved_networks(intent: Intent, version: str) -> None:
@@ -286,21 +288,19 @@ class TaygaNftables(ConntrackDriver, Tayga):
         why = "TAYGA starts without remembered clients"
         return (Step(self._delete_clients_command, why, undo=self._delete_clients_command),)
 
-    def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+        clients, port = (str(self.options.dynamic_pool),), self.get_ports(intent)["right"]
         public = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
-        pool = replace(public, client_networks=(str(self.options.dynamic_pool),))
-        port = self.get_ports(intent)["right"]
+        pool = replace(public, client_networks=clients)
         rules = make_snat_steps(self.options.state_dir, [pool], port)
-        first = super().make_final_steps(intent, facts)
-        return (*first, *self.make_tracking_steps(intent, facts, rules))
+        tracking = self.make_tracking_steps(intent, facts, rules)
+        flush = (self._make_restart_step(), *conntrack.make_flush_steps(clients))
+        plan = super().plan_configuration(intent, facts)
+        return plan.extend(tracking, flush=flush, notes=self.notes)
 
-    def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
-        """Return the steps that clear TAYGA's client table and queue, then the kernel's connection table."""
+    def _make_restart_step(self) -> Step:
+        """Return the step that clears TAYGA's client table and queue."""
         stop, start = self.make_stop_command(), self.fill_in(self.start_command)
         command = f"( {stop} ) && {self._delete_clients_command} && {start}"
         why = "no client of an earlier trial is left"
-        restart = Step(command, why, proof=self.make_daemon_step().check)
-        return (restart, *conntrack.make_flush_steps([str(self.options.dynamic_pool)]))
-
-    def get_notes(self, facts: Facts) -> Sequence[str]:
-        return self.notes
+        return Step(command, why, proof=self.make_daemon_step().check)

@@ -56,23 +56,11 @@ class TunTranslator(LinuxDriver):
         """Return the steps to execute before the configuration file is written."""
         return ()
 
-    def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Return the steps to execute after the translator has started."""
-        return ()
-
-    def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
-        """Return the steps that clear the translator's state before a trial."""
-        return ()
-
     def fill_in(self, template: str) -> str:
         """Return a template with ``{program}``, ``{config}``, ``{pid}`` and ``{log}`` replaced."""
         file = f"{self.options.state_dir}/{self.process_name}"
         files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
         return template.format(program=self.options.program, **files)
-
-    def get_notes(self, facts: Facts) -> Sequence[str]:
-        """Return the notes of the plan, which may depend on the translator's version."""
-        return self.notes
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"its `tx.dropped` are frames that {self.display_name} did not read"
@@ -116,10 +104,8 @@ class TunTranslator(LinuxDriver):
             make_config_file_step(self.fill_in("{config}"), config, why),
             *self._make_tun_steps(intent),
             self.make_daemon_step(),
-            *self.make_final_steps(intent, facts),
         ]
-        flush, notes = self.make_flush_steps(intent), self.get_notes(facts)
-        return self.assemble_plan(intent, facts, steps, flush, notes)
+        return self.assemble_plan(intent, facts, steps)
 
     def _make_tun_steps(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
