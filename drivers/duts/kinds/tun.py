@@ -82,8 +82,8 @@ class TunTranslator(LinuxDriver):
             addresses.get_side(intent, version): [n for n in networks if n.version == version]
             for version in (4, 6)
         }
-        ports = self.get_all_ports(intent)
-        return filters.make_filter_steps(intent, facts, ports, count, destinations)
+        ports, backgrounds = self.get_ports(intent), self.get_background_ports(intent)
+        return filters.make_filter_steps(intent, facts, ports, backgrounds, count, destinations)
 
     @property
     def ipv4_candidates(self) -> Sequence[str]:

@@ -103,10 +103,9 @@ class LinuxDriver(Driver):
         links, options = intent.links, self.options
         return {s: f"v6t-{s}" if getattr(links, s).vlan else getattr(options, s) for s in SIDES}
 
-    def get_all_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the interfaces of test traffic by side, and of background traffic by ``SIDE-bg``."""
-        names = [f"{side}-bg" for side in SIDES if getattr(intent, side).background]
-        return {**self.get_ports(intent), **{name: f"v6t-{name}" for name in names}}
+    def get_background_ports(self, intent: Intent) -> dict[str, str]:
+        """Return the VLAN interface of each side whose background traffic has a separate VLAN."""
+        return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
     def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
         return services.make_snmp_agent_steps(facts, self.options.state_dir)
@@ -114,7 +113,8 @@ class LinuxDriver(Driver):
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         if not self.has_filters:
             return ()
-        return filters.make_filter_steps(intent, facts, self.get_all_ports(intent), count)
+        ports, background_ports = self.get_ports(intent), self.get_background_ports(intent)
+        return filters.make_filter_steps(intent, facts, ports, background_ports, count)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         # not the route that the live change moves
@@ -150,32 +150,33 @@ class LinuxDriver(Driver):
 
     def make_base_steps(self, intent: Intent, facts: Facts) -> list[Step]:
         """Return the steps common to all technologies, which come first."""
-        mode, ports = self.options.neighbours, self.get_all_ports(intent)
+        mode, ports = self.options.neighbours, self.get_ports(intent)
+        background_ports = self.get_background_ports(intent)
         steps: list[Step] = []
         if names := sorted(facts.advertised_route_interfaces):
             why = "a forwarding host must keep learning its default route"
             keys = (linux.make_sysctl_key(6, name, "accept_ra") for name in names)
             steps.append(linux.make_sysctl_step(dict.fromkeys(keys, 2), why))
         steps += linux_tuning.make_tuning_steps(self.options, facts)
-        for name, port in ports.items():
-            side, _, background = name.partition("-")
+        for side, port in ports.items():
             link, parent = getattr(intent.links, side), getattr(self.options, side)
-            vlan, why = link.vlan, f"VLAN of the {side} link"
-            if background:
-                vlan, why = link.background.vlan, f"VLAN of the background on the {side}"
-            else:
-                steps += [] if vlan else [linux.make_mtu_step(parent, link.mtu)]
-                steps.append(linux.make_link_up_step(parent))
-            if vlan:
-                steps += linux.make_vlan_steps(parent, port, vlan, link.mtu, why)
-        steps.append(linux.make_forwarding_step(ports.values()))
+            steps += [] if link.vlan else [linux.make_mtu_step(parent, link.mtu)]
+            steps.append(linux.make_link_up_step(parent))
+            if link.vlan:
+                why = f"VLAN of the {side} link"
+                steps += linux.make_vlan_steps(parent, port, link.vlan, link.mtu, why)
+        for side, port in background_ports.items():
+            link, parent = getattr(intent.links, side), getattr(self.options, side)
+            why = f"VLAN of the background on the {side}"
+            steps += linux.make_vlan_steps(parent, port, link.background.vlan, link.mtu, why)
+        steps.append(linux.make_forwarding_step([*ports.values(), *background_ports.values()]))
         most = max(len(getattr(intent, side).neighbors) for side in SIDES)
         if mode != "gateway" and most >= (facts.parse_number("gc_thresh3") or 1024) // 2:
             steps.append(linux.make_neighbor_table_step(most))
-        for name, port in ports.items():
-            side, _, background = name.partition("-")
-            own = getattr(intent, side)
-            steps += linux.make_side_steps(own.background if background else own, port, mode)
+        for side, port in ports.items():
+            steps += linux.make_side_steps(getattr(intent, side), port, mode)
+        for side, port in background_ports.items():
+            steps += linux.make_side_steps(getattr(intent, side).background, port, mode)
         return steps
 
     def assemble_plan(

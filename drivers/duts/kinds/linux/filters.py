@@ -22,13 +22,15 @@ def make_filter_steps(
     intent: Intent,
     facts: Facts,
     ports: Mapping[str, str],
+    background_ports: Mapping[str, str],
     count: int,
     destinations: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Step]:
     """Return the step that filters frames by ``count`` rules in each direction and drops the rest.
 
     Args:
-        ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.
+        ports: interfaces of test traffic by side.
+        background_ports: interfaces of background traffic with a separate VLAN, by side.
         count: rules of each direction; the one in the middle accepts the test traffic.
         destinations: of a device that translates, by side, the networks that packets from there
             are addressed to; None: they are addressed to the hosts of the other side.
@@ -46,8 +48,7 @@ def make_filter_steps(
         rules = _generate_rules(net, ends, count, destination_nets)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
-    for name, port in ports.items():
-        side = name.partition("-")[0]
+    for side, port in (*ports.items(), *background_ports.items()):
         lines += [f'    iifname "{port}" jump from_{side}', f'    iifname "{port}" drop']
     lines += ["  }", "}"]
     text = "\n".join(lines) + "\n"
