@@ -176,7 +176,8 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
 def read_start_time(pid: int) -> str:
     """Return the start time of a process [clock ticks since boot]; empty if the process has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] == "Z" else fields[19]
     except (OSError, IndexError):
         return ""
 

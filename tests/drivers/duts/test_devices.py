@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from v6t.drivers.duts.lab.ssh import read_start_time
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
@@ -131,3 +134,10 @@ def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps,
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
     assert device(KERNEL_STATE) == before
     assert not any(entry.differs_from(device(entry.state_command)) for entry in entries)
+
+
+def test_zombie_has_no_start_time():
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert read_start_time(process.pid) == ""
+    assert read_start_time(os.getpid())
