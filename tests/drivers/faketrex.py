@@ -6,8 +6,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from v6t.drivers.trex.channel import parse_answer
-from v6t.drivers.trex.client.stats import Capture, TrialStats, parse_groups, parse_stats
+from v6t.drivers.trex.client.stats import (
+    Capture,
+    CounterReading,
+    TrialStats,
+    parse_groups,
+    parse_stats,
+)
+from v6t.drivers.trex.streams import FIRST_SEQUENCE
+from v6t.packets import trailer
 
 API = """
 import base64, json, os, re, time
@@ -211,6 +220,32 @@ def _complete_capture(kind, matched, ports=(), port=0, frames=(), **more):
     ports = list(ports) or [port]
     framed = [[*frame, *ports] for frame in frames]
     return Capture(kind, ports, matched, class_number=more.get("class", 0), frames=framed)
+
+
+def stamp_frames(frames, stream_id, ticks, numbers=None, checksum=None):
+    """Write TRex's stamps over the last 16 octets of frames, which are numbered from 0 by default."""
+    numbers = np.arange(len(frames)) if numbers is None else np.asarray(numbers)
+    frames[:, -trailer.LENGTH :] = 0
+    seq = (numbers + FIRST_SEQUENCE) % (1 << 32)
+    trailer.stamp(frames, checksum, seq=seq, stream_id=stream_id, nonce=0, time_ns=ticks)
+
+
+def read_steady_ports(times_s, sending_s, frames, reading_s=5e-5):
+    """Return counter readings at these times of ports that send at a constant rate.
+
+    Args:
+        sending_s: begin and end of the sending of each port [s].
+        frames: number of frames of each port.
+        reading_s: duration of a reading [s].
+    """
+
+    def count_sent(port, at):
+        begin_s, end_s = sending_s[port]
+        share = (at - begin_s) / (end_s - begin_s)
+        return max(0, min(frames[port], int(frames[port] * share) + (at > begin_s)))
+
+    sent = [{port: count_sent(port, at) for port in frames} for at in times_s]
+    return [CounterReading(at, n, at + reading_s) for at, n in zip(times_s, sent, strict=True)]
 
 
 def make_installation(path: Path, server: str = "exec sleep 60") -> Path:

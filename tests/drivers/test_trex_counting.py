@@ -26,9 +26,7 @@ from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.capture import CaptureReader, make_control_filter
-from v6t.drivers.trex.client.stats import CounterReading
-from v6t.drivers.trex.counting import measure_sending_time
-from v6t.drivers.trex.streams import FIRST_SEQUENCE, with_cache, with_stamps
+from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import find_problems, locate_headers
@@ -48,7 +46,7 @@ from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, DeviceEvent, FlowStarts, Segment, Trial
 from v6t.trials.verdict import assess_trial
 
-from .faketrex import parse_trial
+from .faketrex import parse_trial, read_steady_ports, stamp_frames
 from .lab_testers import compile_plugin
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
@@ -459,9 +457,8 @@ CLOCK_HZ = 2.600517e9
 def make_frames(numbers, stream_id, departed_s):
     """Make frames that TRex stamps when they leave."""
     frames = np.zeros((len(departed_s), 80), np.uint8)
-    marks = (np.asarray(numbers) + FIRST_SEQUENCE) % (1 << 32)
     ticks = np.rint(np.asarray(departed_s) * CLOCK_HZ).astype(np.int64)
-    trailer.stamp(frames, None, seq=marks, stream_id=stream_id, nonce=0, time_ns=ticks)
+    stamp_frames(frames, stream_id, ticks, numbers)
     return frames
 
 
@@ -806,18 +803,10 @@ def test_echoes_are_control_frames_unless_they_are_test_frames():
     assert "icmp[0] != 8" in make_control_filter([compile_foreign(Gre), compile_foreign(Echo)])
 
 
-READING_S = 5e-5
-
-
-def measure(frames, begin_s, end_s, duration_s, *times):
+def measure(frames, begin_s, end_s, duration_s, *times_s):
     """Measure the sending time from counter readings before the start and at these times."""
-
-    def count_sent(at):
-        share = (at - begin_s) / (end_s - begin_s)
-        return max(0, min(frames, int(frames * share) + (at > begin_s)))
-
-    readings = [CounterReading(at, {0: count_sent(at)}, at + READING_S) for at in (-0.2, *times)]
-    return measure_sending_time(readings, 0, frames, duration_s)
+    readings = read_steady_ports([-0.2, *times_s], {0: (begin_s, end_s)}, {0: frames})
+    return counting.measure_sending_time(readings, 0, frames, duration_s)
 
 
 NEAR_A_MINUTE = (0.0, 0.0004, 59.9999, 60.0002, 60.0004, 60.0008)

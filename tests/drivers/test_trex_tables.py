@@ -5,7 +5,6 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,12 +17,19 @@ from v6t.drivers.trex import capture, connections, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
-from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
-from v6t.drivers.trex.client.stl import StlWorker, unpack_lists, with_nonce
+from v6t.drivers.trex.client.stats import (
+    Capture,
+    GroupStats,
+    PortFacts,
+    PortStats,
+    ServerFacts,
+    TrialStats,
+)
+from v6t.drivers.trex.client.stl import unpack_lists, with_nonce
 from v6t.drivers.trex.connections import cycle_through, find_connections, make_blocks
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.streams import FIRST_SEQUENCE, is_marked, mark_streams
+from v6t.drivers.trex.streams import is_marked, mark_streams
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
 from v6t.procedures.stateful.phases import judge_connections
@@ -38,7 +44,7 @@ from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
-from .faketrex import parse_trial
+from .faketrex import read_steady_ports, stamp_frames
 from .lab_testers import compile_plugin
 from .test_trex_counting import make_pcap
 
@@ -77,11 +83,6 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     assert (rebuilt == frames).all()
 
 
-def test_stride_of_samples_is_a_power_of_two():
-    assert capture.count_stride_bits(70_000, 3) == 14
-    assert capture.count_stride_bits(100, 200) == 0
-
-
 def test_truncated_and_foreign_frames_are_not_read():
     truncated, foreign = ((np.zeros(3), np.zeros((3, octets), np.uint8)) for octets in (10, 80))
     assert not list(capture.select_current_frames([truncated], 0))
@@ -99,6 +100,20 @@ def table(monkeypatch):
         yield table
 
 
+def build_frames(stream, count, group=None, nonce=None):
+    """Build frames like TRex from the worker's request, with TRex's stamp in a latency group."""
+    program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
+    if "vm" in program:
+        program["vm"] = unpack_lists(program["vm"])
+    if nonce is not None:
+        program["packet"] = with_nonce(program["packet"], nonce)
+    frames = Expander(replace(stream, trex=program)).compute_frames(0, count)
+    if group is not None:
+        frames = frames.copy()
+        stamp_frames(frames, group, 9, checksum=stream.checksum)
+    return frames
+
+
 def list_blocks(table, stamps=3, size=84):
     """Return the blocks of the connections, and the order in which the connections are sent."""
     stream = find_reverse_stream(size)
@@ -110,13 +125,6 @@ def list_blocks(table, stamps=3, size=84):
     return make_blocks(stream, order, replay, 64, stamps), order
 
 
-def build_block_frames(block, count):
-    """Build the frames of a block like TRex from the worker's request."""
-    program = block.render().trex
-    stream = replace(block, trex={**program, "vm": unpack_lists(program["vm"])})
-    return Expander(stream).compute_frames(0, count)
-
-
 @pytest.mark.parametrize("size", [84, 1518])
 def test_alternating_blocks_send_connections_in_order(table, size):
     blocks, order = list_blocks(table, size=size)
@@ -125,7 +133,7 @@ def test_alternating_blocks_send_connections_in_order(table, size):
     for index, block in enumerate(blocks):
         assert block.connections.tolist() == order[index::16].tolist()
         count = 2 * len(block.connections)  # the list of connections is sent twice
-        sent, expected = build_block_frames(block, count), block.source().compute_frames(0, count)
+        sent, expected = build_frames(block, count), block.source().compute_frames(0, count)
         end = sent.shape[1] - trailer.LENGTH
         number = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
         same = [i for i in range(end) if not number <= i < number + 4 and i not in (40, 41)]
@@ -139,13 +147,8 @@ def test_validation_frames_identify_their_connections(table):
     blocks, _ = list_blocks(table, stamps=1)
     identified = []
     for block in blocks:
-        frames = build_block_frames(block, len(block.connections))
-        if block.is_timed:  # TRex overwrites the last 16 octets with its stamp
-            frames = frames.copy()
-            frames[:, -16:] = 0
-            seq = (np.arange(len(frames)) + trex_streams.FIRST_SEQUENCE) % (1 << 32)
-            trailer.stamp(frames, None, seq=seq, stream_id=77, nonce=1, time_ns=9)
-        reader = read_captured(frames)
+        group = 77 if block.is_timed else None
+        reader = read_captured(build_frames(block, len(block.connections), group))
         (number,) = reader.samples
         found = find_connections(blocks, number)[reader.select_columns([number]).sequence]
         assert found.tolist() == block.connections.tolist()
@@ -176,15 +179,14 @@ def test_tags_and_stamps_use_blocks_with_identifiers(table):
 def test_marked_and_stamped_frames_are_one_class(table, received, surplus):
     streams = StreamSet("reverse", list_blocks(table)[0])
     load = OfferedLoad(streams, make_bursts(streams, make_reverse_trial(), stamp=True), 1, (0,))
-    stamped = {str(b.pg_id): b.frames for b in load.stamped_bursts}
-    flows = {name: {"tx_pkts": {"1": n}, "rx_pkts": {"0": n}} for name, n in stamped.items()}
-    captured, mark = received - sum(stamped.values()), {"kind": "marked", "class": 0}
-    answer = {
-        "ports": {"0": {"ipackets": received + 7}, "1": {"opackets": 16_000}},
-        "groups": {"flow_stats": flows},
-        "captures": [{**mark, "port": 0, "matched": captured}, {**mark, "port": 3, "matched": 99}],
-    }
-    counted = counting.count_by_trailer(parse_trial(answer), [load])
+    groups = {b.pg_id: GroupStats({1: b.frames}, {0: b.frames}) for b in load.stamped_bursts}
+    captured = received - sum(b.frames for b in load.stamped_bursts)
+    stats = TrialStats(
+        {0: PortStats(0, received + 7, 0, 0), 1: PortStats(16_000, 0, 0, 0)},
+        groups,
+        [Capture("marked", [0], captured), Capture("marked", [3], 99)],
+    )
+    counted = counting.count_by_trailer(stats, [load])
     (count,) = counted.classes.values()
     assert (count.required, count.sent) == (16_000, 16_000)
     assert (count.received, count.surplus) == (received - surplus, surplus)
@@ -276,10 +278,10 @@ def test_marked_trial_is_counted_by_class():
     # stale frames of other trials are not counted
     assert "ether[len - 15] = 7 " in capture.make_class_filter(1, 7)
     assert [request["nonce"] for request in load.make_requests()] == [7, 7]
-    counts = ((0, 0, 499), (0, 1, 3), (1, 1, 77))
-    captures = [{"kind": "marked", "port": p, "class": n, "matched": k} for p, n, k in counts]
-    ports = {"0": {"ipackets": 505}, "1": {"opackets": 1000}}
-    counted = counting.count_by_trailer(parse_trial({"ports": ports, "captures": captures}), [load])
+    counts = ((0, 499, 0), (0, 3, 1), (1, 77, 1))
+    captures = [Capture("marked", [port], n, number) for port, n, number in counts]
+    ports = {0: PortStats(0, 505, 0, 0), 1: PortStats(1000, 0, 0, 0)}
+    counted = counting.count_by_trailer(TrialStats(ports, captures=captures), [load])
     good, bad = counted.classes[own.name], counted.classes["bad"]
     assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
     assert counted.control == 3
@@ -321,19 +323,6 @@ PORTS = "trailer up to 2,500,000 fps, by ports beyond"
 ])  # fmt: skip
 def test_counting_method_is_described_in_advance(options, needs, most_fps, text):
     assert Trex(options).describe_counting(frozenset(needs), "bidirectional", most_fps) == text
-
-
-def test_counting_method_is_described():
-    plain = compile_plugin()[1]["forward"]
-    trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
-    stamped, marked, unmarked = (
-        OfferedLoad(streams, make_bursts(streams, trial, stamp=stamp), 0, (1,))
-        for streams, stamp in ((plain, True), (mark_streams(plain), True), (plain, False))
-    )
-    assert counting.describe_counting([stamped]) == "trailer"
-    assert counting.describe_counting([marked]) == "marks"
-    assert counting.describe_counting([stamped, marked]) == "trailer and marks"
-    assert counting.describe_counting([stamped, unmarked]) == "ports"
 
 
 RATE = 2000.0
@@ -378,50 +367,42 @@ class FakeServer:
     def remove_file(self, path):
         Path(path).unlink()
 
-    def run_trial(self, *, bursts, due_s, receive, captures, **_):
-        ports = {str(p): {"opackets": 0, "ipackets": 0, "oerrors": 0, "ierrors": 0} for p in (0, 1)}
-        flows, collected = {}, []
-        for name, sent in bursts.items():
-            out, back = int(name), 1 - int(name)
-            frames = sum(burst["frames"] for burst in sent)
-            ports[name]["opackets"] = ports[str(back)]["ipackets"] = frames
-            streams = self.tester._installed[out]
-            for burst in sent:
-                if burst["pg_id"] is not None:
-                    received = burst["frames"] + (self.copies if out == 0 else 0)
-                    flow = {"tx_pkts": {name: burst["frames"]}, "rx_pkts": {str(back): received}}
-                    flows[str(burst["pg_id"])] = flow
-            for request in (one for one in captures if one["ports"] == [back]):
-                matching = [b for b in sent if is_captured(streams, b, request["kind"])]
-                captured = []
-                if request["kind"] != "marked":
-                    captured = [f for b in matching for f in self.make_received(streams, b)]
-                if request["kind"] == "recording":
-                    Path(request["path"]).write_bytes(make_pcap(captured[: request["limit"]]))
-                    captured = []
-                matched = sum(b["frames"] for b in matching)
-                encoded = [[0.0, base64.b64encode(f).decode()] for f in captured]
-                collected.append({**request, "matched": matched, "frames": encoded})
-        raw = {"ports": ports, "groups": {"flow_stats": flows}, "captures": collected}
-        readings = self.make_counter_readings(bursts, due_s)
-        return parse_trial({**raw, "counter_readings": readings, "began_ago_s": due_s})
+    def run_trial(self, *, bursts, due_s, captures, **_):
+        sent = {int(port): sum(b["frames"] for b in own) for port, own in bursts.items()}
+        ports = {p: PortStats(sent.get(p, 0), sent.get(1 - p, 0), 0, 0) for p in (0, 1)}
+        stamped = [(int(p), b) for p in bursts for b in bursts[p] if b["pg_id"] is not None]
+        groups = {
+            b["pg_id"]: GroupStats({p: b["frames"]}, {1 - p: b["frames"] + (1 - p) * self.copies})
+            for p, b in stamped
+        }
+        # readings at start and end of sending, which takes ``late_s`` longer
+        sending_s = {p: (0.0, due_s + self.late_s[p]) for p in sent}
+        last_s = [end_s * (1 - 1 / sent[p]) for p, (_, end_s) in sending_s.items()]
+        times_s = [end_s + k * READING_INTERVAL_S for end_s in last_s for k in (-1, 1)]
+        times_s = sorted([-0.2, 0.0, READING_INTERVAL_S, *times_s])
+        readings = read_steady_ports(times_s, sending_s, sent, READING_INTERVAL_S / 10)
+        captured = [self.capture(request, bursts) for request in captures]
+        return TrialStats(ports, groups, captured, readings, began_ago_s=due_s)
 
-    def make_counter_readings(self, bursts, due_s):
-        """Return counter readings at start and end of sending, which takes ``late_s`` longer."""
-        frames = {int(p): sum(b["frames"] for b in sent) for p, sent in bursts.items()}
-        sending_s = {p: due_s * (1 - 1 / n) + self.late_s[p] for p, n in frames.items()}
-        ends = [sending_s[p] + k * READING_INTERVAL_S for p in frames for k in (-1, 1)]
-
-        def count_sent(port, at):
-            count = 1 + int((frames[port] - 1) * at / sending_s[port] + 1e-9)
-            return 0 if at <= 0 else min(frames[port], count)
-
-        times, read_s = sorted([-0.2, 0.0, READING_INTERVAL_S, *ends]), READING_INTERVAL_S / 10
-        return [(at, {str(p): count_sent(p, at) for p in frames}, at + read_s) for at in times]
+    def capture(self, request, bursts):
+        """Capture the frames that arrive at the port of a request."""
+        (port,), kind = request["ports"], request["kind"]
+        streams = self.tester._installed[1 - port]
+        matching = [b for b in bursts[str(1 - port)] if is_captured(streams, b, kind)]
+        received = [] if kind == "marked" else [
+            frame for burst in matching for frame in self.make_received(streams, burst)
+        ]  # fmt: skip
+        if kind == "recording":
+            Path(request["path"]).write_bytes(make_pcap(received[: request["limit"]]))
+            received = []
+        encoded = [(0.0, base64.b64encode(frame).decode(), port) for frame in received]
+        return Capture(kind, [port], sum(b["frames"] for b in matching), request["class"], encoded)
 
     def make_received(self, streams, burst):
         """Return the stale frames, the frames and the duplicates of a burst."""
-        frames, stale = make_frames(streams, burst), self.stale[streams.direction]
+        stream, stale = streams.streams[burst["index"]], self.stale[streams.direction]
+        rows = build_frames(stream, burst["frames"], burst["pg_id"], burst.get("nonce"))
+        frames = [row.tobytes() for row in rows]
         copies = frames[: self.copies] if streams.direction == "forward" else []
         return [*(make_stale_frame(f) for f in frames[len(frames) - stale :]), *frames, *copies]
 
@@ -430,22 +411,6 @@ def is_captured(streams, burst, kind):
     """Check whether a kind of capture matches the frames of a burst."""
     marked, stamped = is_marked(streams.streams[burst["index"]]), burst["pg_id"] is not None
     return {"marked": marked, "sample": stamped, "control": False}.get(kind, True)
-
-
-def make_frames(streams, burst):
-    """Return the frames of a burst with TRex's stamp or the mark of the stream."""
-    stream = streams.streams[burst["index"]]
-    program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
-    if "vm" in program:
-        program["vm"] = unpack_lists(program["vm"])
-    if burst.get("nonce") is not None:
-        program["packet"] = with_nonce(program["packet"], burst["nonce"])
-    rows = Expander(replace(stream, trex=program)).compute_frames(0, burst["frames"])
-    if burst["pg_id"] is not None:
-        rows[:, -16:] = 0
-        seq = (np.arange(len(rows)) + FIRST_SEQUENCE) % (1 << 32)
-        trailer.stamp(rows, stream.checksum, seq=seq, stream_id=burst["pg_id"], nonce=1, time_ns=9)
-    return [row.tobytes() for row in rows]
 
 
 @pytest.fixture
@@ -536,8 +501,9 @@ def test_share_of_timed_connections_is_reported(server, monkeypatch, rows, share
     tester, *_ = establish_connections(server)
     # the Initiator's field engine program enumerates all connections
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0), None):
-        directions = tester.measure(make_trial(REUSE, delays=delays)).directions
-        shares = {direction: counted.timed_share for direction, counted in directions.items()}
+        result = tester.measure(make_trial(REUSE, delays=delays))
+        assert result.tester["counting"] == ("trailer" if share is None else "trailer and marks")
+        shares = {name: counted.timed_share for name, counted in result.directions.items()}
         assert shares == {"forward": None, "reverse": share if delays else None}
 
 
@@ -579,16 +545,3 @@ def test_stale_frames_make_phase_one_invalid_but_are_not_learned(
         assert result.directions["reverse"].classes["fg"].surplus == 0
     if learned == COUNT:
         assert (server.tester._connections._table.rows == expected).all()
-
-
-@pytest.mark.parametrize(("nonce", "octet"), [(7, 7), (None, 0)])
-def test_worker_writes_nonce_into_marked_frames(nonce, octet):
-    worker = StlWorker()
-    worker.api = SimpleNamespace(STLStream=SimpleNamespace(from_json=lambda stream: stream))
-    blank = base64.b64encode(bytes(64)).decode()
-    worker.load(0, [{"name": "fg", "packet": {"binary": blank}}])
-    burst = {"index": 0, "frames": 1, "pps": 1.0, "isg": 0.0, "pg_id": None, "times": 1}
-    for _ in range(2):
-        stream = worker.make_stream(0, {**burst, "gap_us": 0.0, "nonce": nonce}, 0)
-        packet = base64.b64decode(stream["packet"]["binary"])
-        assert (packet[NONCE], sum(packet)) == (octet, octet)
