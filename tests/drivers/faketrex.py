@@ -69,7 +69,8 @@ class _Port(object):
         return int(total * share)
 
 class _Stats(object):
-    def get_rel(self, name): return 0
+    drops = os.environ.get("FAKE_DROPS", "").split()  # expressions, one for each reading
+    def get_rel(self, name): return eval(self.drops.pop(0)) if self.drops else 0
 
 class _Answers(list):
     def data(self): return list(self)
@@ -77,11 +78,10 @@ class _Answers(list):
 class _Batch(object):
     def __init__(self, client):
         self.client, self.requests = client, []
-    def add(self, method, params, api_h): self.requests.append((method, params))
+    def add(self, method, params, api_h): self.requests.append(params.get("port_id"))
     def invoke(self, chunk_size):
-        return _Answers({"ts": time.monotonic()} if method == "ping" else
-                        {"opackets": self.client.ports[params["port_id"]].sent()}
-                        for method, params in self.requests)
+        return _Answers({"ts": time.monotonic()} if port is None else
+                        {"opackets": self.client.ports[port].sent()} for port in self.requests)
 
 class _Rpc(object):
     api_h = "x"
@@ -101,7 +101,7 @@ PORTS = range(int(os.environ.get("FAKE_PORTS", 2)))  # 0 and 1 are joined, 2 and
 def nothing(self, *args, **kwargs): pass
 
 class STLClient(object):
-    clear_events = clear_pgid_stats = release = nothing
+    clear_events = clear_pgid_stats = release = set_global_cfg = nothing
     wait_on_traffic = fetch_capture_packets = nothing
     def __init__(self, **kwargs):
         self.ports, self.captures, self.service = {p: _Port() for p in PORTS}, {}, False
@@ -111,8 +111,7 @@ class STLClient(object):
         for port in os.environ.get("FAKE_CAPTURES", "").split(): self.start_capture([int(port)], "")
         self.global_stats = _Stats()
         self.conn = _Rpc(self)
-        if os.environ.get("FAKE_OWNER"):
-            self.ports[1].owner = os.environ["FAKE_OWNER"]
+        self.ports[1].owner = os.environ.get("FAKE_OWNER", "")
         self.ports[1].late = int(os.environ.get("FAKE_LATE", 0))
     def connect(self):
         print("noise on stdout")
@@ -128,8 +127,6 @@ class STLClient(object):
     def get_server_version(self):
         return {"version": "v3.08", "mode": os.environ.get("FAKE_MODE", "STL")}
     def get_port_info(self, ports): return [{"index": p, "driver": "net_af_packet"} for p in ports]
-    def set_global_cfg(self, params):
-        print("set_global_cfg", params)
     def acquire(self, ports, force=False):
         for p in ports:
             if self.ports[p].owner and not force:
@@ -165,10 +162,8 @@ class STLClient(object):
         flows = {}
         for p in PORTS:
             for s in self.ports[p].added:
-                if "flow_stats" not in s.data or "stream_id" not in s.data["flow_stats"]: continue
-                n = frames(s.data["mode"])
-                flows[s.data["flow_stats"]["stream_id"]] = {
-                    "tx_pkts": {p: n}, "rx_pkts": {p ^ 1: n}}
+                group, n = s.data.get("flow_stats", {}).get("stream_id"), frames(s.data["mode"])
+                if group is not None: flows[group] = {"tx_pkts": {p: n}, "rx_pkts": {p ^ 1: n}}
         return {"flow_stats": flows, "latency": {}}
     def start_capture(self, rx_ports, bpf_filter, **kwargs):
         if MULTIQUEUE and not self.service: raise TRexError("no service mode")

@@ -41,26 +41,20 @@ def format_interface(number, interface, ring=512, mtu=1500):
     return find_driver(interface).format_interface(number, interface, make_ring(ring, mtu))
 
 
-def parse_arguments(port):
-    """Parse the arguments of a ``--vdev`` port."""
-    return dict(word.split("=") for word in port.partition(",")[2].split(","))
-
-
-def test_default_ring_has_at_least_8192_frames():
-    port = format_interface(3, "veth0", TrexOptions().ring)
-    assert port.startswith("--vdev=net_af_packet3,")
-    arguments = parse_arguments(port)
-    assert arguments["iface"] == "veth0" and int(arguments["framecnt"]) >= 8192
-
-
-@pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
-def test_ring_holds_complete_blocks_and_longest_frame(mtu):
-    arguments = parse_arguments(format_interface(0, "eth1", ring=1024, mtu=mtu))
+@pytest.mark.parametrize(("ring", "mtu", "least"), [
+    (TrexOptions().ring, 1500, 8192), (1024, 1500, 1024), (1024, 2000, 1024), (1024, 9000, 1024),
+    (1024, 9216, 1024),
+])  # fmt: skip
+def test_ring_holds_complete_blocks_and_longest_frame(ring, mtu, least):
+    name, _, words = format_interface(3, "eth1", ring, mtu).partition(",")
+    arguments = dict(word.split("=") for word in words.split(","))
+    assert (name, arguments["iface"]) == ("--vdev=net_af_packet3", "eth1")
     slot, block, count = (int(arguments[name]) for name in ("framesz", "blocksz", "framecnt"))
     # the TPACKET2 header and Ethernet with a VLAN tag precede the packet
     assert slot >= mtu + 18 + 66
     assert block % slot == 0 and block % 4096 == 0
     assert count % (block // slot) == 0, "the kernel rejects a ring with an incomplete block"
+    assert count >= least
 
 
 @pytest.mark.parametrize("argument", [
@@ -88,6 +82,7 @@ SHARED_CPU, FOUR_CPUS = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2, 3
 def test_data_path_has_a_separate_cpu_if_possible(cpus, placement, forwarding):
     assert place_threads(1, cpus) == placement
     assert find_forwarding_cpus(placement, cpus) == forwarding
+    assert placement.arguments == ([] if len(cpus) >= 3 else ["--no-watchdog"])
     config = make_server_config(TrexOptions(interfaces=ETH), placement)
     assert config["interfaces"] == list(ETH)
     # TRex needs three CPUs, or low_end mode with all threads on one
@@ -101,11 +96,6 @@ def test_data_path_has_a_separate_cpu_if_possible(cpus, placement, forwarding):
 ])  # fmt: skip
 def test_forwarding_uses_other_cpus_than_all_threads(placement, cpus):
     assert find_forwarding_cpus(placement, [0, 1]) == cpus
-
-
-def test_watchdog_is_disabled_on_shared_cpu():
-    assert SHARED_CPU.arguments == ["--no-watchdog"]
-    assert FOUR_CPUS.arguments == []
 
 
 def test_data_path_and_receiver_threads_have_highest_priority():
