@@ -121,12 +121,11 @@ def test_recorded_frames_equal_translated_expander_frames(raw, direction):
 
 
 def test_loopback_returns_negative_traffic():
-    plugin = OverTcp()
+    plugin, frames = OverTcp(), []
     streams = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(128)))
-    frames, seq = [], np.arange(20, dtype=np.uint32) - np.uint32(2)
     for number, stream in enumerate(streams.streams, 40):
         rows = Expander(stream).compute_frames(0, 20)
-        trailer.stamp(rows, stream.checksum, seq=seq, stream_id=number, nonce=0, time_ns=0)
+        stamp_frames(rows, number, 0, checksum=stream.checksum)
         frames += [(0.0, row.tobytes()) for row in rows]
     looped = OfferedLoad(streams, [], 0, (1,))
     through = replace(looped, find_oracle=lambda stream: plugin)
@@ -253,30 +252,34 @@ def test_long_fast_trial_is_divided_into_bursts(rate):
         make_stamped_bursts(2.4e6, 4000.0)
 
 
-@pytest.mark.parametrize(("rate", "delays", "tagged"), [
-    (2.6e6, None, 0), (2.6e6, DelayRequest(tags=500), 500), (5e6, DelayRequest(), 2_500_000),
-])  # fmt: skip
-def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
-    """Above 5 million frames per second in total, only tagged frames are stamped."""
-    bursts = make_stamped_bursts(rate, 1.0, delays=delays)
-    assert sum(b.frames for b in bursts) == rate
-    assert {b.pg_id for b in bursts if not b.is_tagged} == {None}
-    assert sum(b.frames for b in bursts if b.is_tagged) == tagged
-    stamped = make_load("forward", bursts).stamped_bursts
-    assert stamped == tuple(b for b in bursts if b.is_tagged)
+FAST, SEVERAL_CORES = {"search_limit_fps": 5e6}, {"stamp_all": False}
+ALL_FRAMES, LATE_TAGS = DelayRequest(), DelayRequest(tags=600, first_tag_s=6.0)
 
 
-@pytest.mark.parametrize(("rate", "duration", "stamp", "stamped"), [
-    (2e6, 0.5, True, [(200, 0), (200, 1)]),
+@pytest.mark.parametrize(("rate", "duration", "trial", "options", "stamped"), [
+    (2.6e6, 1.0, {}, {}, []),
+    # above 5 million frames per second in total, only tagged frames are stamped
+    (2.6e6, 1.0, {"delays": DelayRequest(tags=500)}, {}, [(450, 0), (50, 1)]),
+    (5e6, 1.0, {"delays": ALL_FRAMES}, {}, [(2_250_000, 0), (250_000, 1)]),
+    (2e6, 0.5, FAST, {"samples": 200}, [(200, 0), (200, 1)]),
     # fewer frames than samples, of which every second is stamped
-    (3e6, 1e-5, True, [(13, 0), (1, 1)]),
-    (2e6, 0.5, False, []),
+    (3e6, 1e-5, FAST, {"samples": 200}, [(13, 0), (1, 1)]),
+    (2e6, 0.5, FAST, {"samples": 200, "stamp": False}, []),
+    (1e4, 12.0, {"delays": LATE_TAGS}, {"interval": 4, **SEVERAL_CORES}, [(540, 0), (60, 1)]),
+    (1e4, 1.0, {"delays": ALL_FRAMES}, {"interval": 2, **SEVERAL_CORES}, [(4500, 0), (500, 1)]),
+    (1e4, 1.0, {"delays": ALL_FRAMES}, {"interval": 4, **SEVERAL_CORES}, [(2250, 0), (250, 1)]),
+    (1e4, 1.0, {"delays": ALL_FRAMES}, {"interval": 200, **SEVERAL_CORES}, [(45, 0), (5, 1)]),
 ])  # fmt: skip
-def test_samples_are_stamped_above_stamping_limit(rate, duration, stamp, stamped):
-    trial = make_trial(rate, duration, search_limit_fps=5e6)
-    bursts = make_bursts(STREAMS["forward"], trial, stamp=stamp, samples=200)
-    assert sum(b.frames for b in bursts) == trial.frames
-    assert [(b.frames, b.pg_id) for b in bursts if b.pg_id is not None] == stamped
+def test_stamped_frames_are_part_of_the_load(rate, duration, trial, options, stamped):
+    trial = make_trial(rate, duration, **trial)
+    bursts = make_bursts(STREAMS["forward"], trial, **{"stamp": True, **options})
+    load = make_load("forward", bursts)
+    assert load.frames == trial.frames
+    assert [(b.frames, b.pg_id) for b in load.stamped_bursts] == stamped
+    assert load.stamped_bursts == tuple(b for b in load.bursts if b.is_tagged)
+    sending_s = duration - (trial.delays.first_tag_s if trial.delays else 0.0)
+    for burst in load.stamped_bursts:
+        assert burst.pps * sending_s == pytest.approx(burst.frames, abs=1.0)
 
 
 @pytest.mark.parametrize(("limit_fps", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
@@ -487,20 +490,6 @@ def test_delays_are_exact_to_two_microseconds_at_any_frequency(spread_s):
         assert np.abs(np.sort(delays) - np.sort(delays_us)).max() < 2
     assert set(counting.measure_delays(reader, names, {"a": 1.0})) == {"a"}
     assert counting.measure_delays(CaptureReader(), {7: "a"}, least) == {}
-
-
-@pytest.mark.parametrize(("duration_s", "delays", "apart", "stamped"), [
-    (12.0, DelayRequest(tags=600, first_tag_s=6.0), 4, 600), (1.0, DelayRequest(), 2, 5000),
-    (1.0, DelayRequest(), 4, 2500), (1.0, DelayRequest(), 200, 50),
-])  # fmt: skip
-def test_stamped_bursts_are_part_of_the_load(duration_s, delays, apart, stamped):
-    trial = make_trial(10_000.0, duration_s, delays=delays)
-    bursts = make_bursts(STREAMS["forward"], trial, stamp=True, stamp_all=False, interval=apart)
-    load = OfferedLoad(STREAMS["forward"], bursts, 0, (1,))
-    assert load.frames == trial.frames
-    assert sum(b.frames for b in load.stamped_bursts) == pytest.approx(stamped, rel=0.02)
-    sending_s = duration_s - delays.first_tag_s
-    assert sum(b.pps for b in load.stamped_bursts) == pytest.approx(stamped / sending_s, rel=0.02)
 
 
 @pytest.mark.parametrize("lost", [0, 3])
@@ -740,19 +729,14 @@ CONTROL_FRAMES = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def count_matching(tmp_path):
-    """Provide a function that counts the frames that pass libpcap's filter of control frames."""
-
-    def count(frames):
-        path, pattern = tmp_path / "frames.pcap", make_control_filter(STREAMS.values())
-        wrpcap(str(path), [Ether(bytes(frame)) for frame in frames])
-        command = ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern]
-        with path.open("rb") as file:
-            result = subprocess.run(command, stdin=file, capture_output=True, check=True)
-        return len(rdpcap(BytesIO(result.stdout)))
-
-    return count
+def count_matching(directory, frames):
+    """Count the frames that pass libpcap's filter of control frames."""
+    path, pattern = directory / "frames.pcap", make_control_filter(STREAMS.values())
+    wrpcap(str(path), [Ether(bytes(frame)) for frame in frames])
+    command = ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern]
+    with path.open("rb") as file:
+        result = subprocess.run(command, stdin=file, capture_output=True, check=True)
+    return len(rdpcap(BytesIO(result.stdout)))
 
 
 needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="needs tcpdump")
@@ -760,15 +744,16 @@ needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="need
 
 @needs_tcpdump
 @pytest.mark.parametrize("name", CONTROL_FRAMES)
-def test_control_frames_of_devices_match_filter(name, count_matching):
-    assert count_matching([CONTROL_FRAMES[name]]) == 1
+def test_control_frames_of_devices_match_filter(name, tmp_path):
+    assert count_matching(tmp_path, [CONTROL_FRAMES[name]]) == 1
 
 
 @needs_tcpdump
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_test_frames_do_not_match_control_filter(direction, count_matching):
+def test_test_frames_do_not_match_control_filter(direction, tmp_path):
     streams = STREAMS[direction].streams
-    assert count_matching([row for s in streams for row in Expander(s).compute_frames(0, 50)]) == 0
+    frames = [row for s in streams for row in Expander(s).compute_frames(0, 50)]
+    assert count_matching(tmp_path, frames) == 0
 
 
 def test_captured_stamps_are_counted(raw):
