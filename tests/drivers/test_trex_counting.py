@@ -416,42 +416,29 @@ def make_frame(seq, length=64):
     return bytes(length - 16) + struct.pack("<BBHIQ", 0xAB, 0, 3, seq & 0xFFFFFFFF, 77)
 
 
-def read_frames(directory, data):
-    """Read the frames of a recording, grouped by length."""
-    path = directory / "r.pcap"
-    path.write_bytes(data)
-    return [frames for _, frames in capture.read_recording(path)]
+EQUAL = [make_frame(k - 2) for k in range(100)]
+MIXED = [make_frame(k, 80 if k % 3 else 64) for k in range(30)]
+LONG = [frame for frame in MIXED if len(frame) == 80]
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_recording_with_equal_lengths_is_one_group(tmp_path, order):
-    sent = [make_frame(k - 2) for k in range(100)]
-    (frames,) = read_frames(tmp_path, make_pcap(sent, order=order))
-    assert frames.tobytes() == b"".join(sent)
-    assert trex_streams.read_numbers(frames).tolist() == list(range(100))
-
-
-def test_recording_with_mixed_lengths_is_grouped(tmp_path):
-    sent = [make_frame(k, 64 if k % 3 else 80) for k in range(30)]
-    long, short = sorted(read_frames(tmp_path, make_pcap(sent)), key=len)
-    assert (long.shape, short.shape) == ((10, 80), (20, 64))
-    assert long.tobytes() == b"".join(sent[::3])
-
-
-@pytest.mark.parametrize(("data", "frames"), [
-    (b"", []),
-    (make_pcap([]), []),
+@pytest.mark.parametrize(("data", "groups"), [
+    (make_pcap(EQUAL), [EQUAL]), (make_pcap(EQUAL, order=">"), [EQUAL]),
+    (make_pcap(MIXED), [MIXED[::3], LONG]),
+    (b"", []), (make_pcap([]), []),
     # the last record is incomplete
-    (make_pcap([make_frame(0), make_frame(1)])[:-5], [1]),
-])  # fmt: skip
-def test_recording_may_be_empty_or_end_early(tmp_path, data, frames):
-    assert [len(group) for group in read_frames(tmp_path, data)] == frames
+    (make_pcap(EQUAL[:2])[:-5], [EQUAL[:1]]),
+], ids=["little-endian", "big-endian", "mixed", "empty", "without frames", "cut"])  # fmt: skip
+def test_frames_of_recording_are_grouped_by_length(tmp_path, data, groups):
+    (tmp_path / "r.pcap").write_bytes(data)
+    batches = capture.read_recording(tmp_path / "r.pcap")
+    assert [[row.tobytes() for row in frames] for _, frames in batches] == groups
 
 
 @pytest.mark.parametrize("data", [b"x" * 100, make_pcap([make_frame(1)], cut=4)])
 def test_unusable_recording_is_rejected(tmp_path, data):
+    (tmp_path / "r.pcap").write_bytes(data)
     with expect_error("tester-fault"):
-        read_frames(tmp_path, data)
+        capture.read_recording(tmp_path / "r.pcap")
 
 
 CLOCK_HZ = 2.600517e9

@@ -17,7 +17,6 @@ import pytest
 from v6t.base.errors import TesterError
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.several.tester import SeveralTesters
-from v6t.drivers.trex import bursts
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.profiles import entropy
@@ -106,15 +105,6 @@ def test_burst_that_took_too_long_is_invalid():
         assert counted.sending_time_s - counted.sending_time_error_s > 1.5 * fast.duration_s
         assert not assess_trial(fast, result, sending_time_tolerance=1.5).valid
         measure_passed(tester, trial)
-
-
-def test_frames_above_stamping_limit_are_counted_by_ports(cable, monkeypatch):
-    monkeypatch.setattr(bursts, "MAX_STAMPED_FPS", 4000.0)
-    result = measure_passed(cable[0], replace(cable[1], mode="bidirectional"))
-    assert result.tester["counting"] == "ports"
-    for counted in result.directions.values():
-        assert counted.count_frames("received") == counted.count_frames("sent") == 4000
-        assert counted.checked == counted.matched > 50
 
 
 def test_frames_without_stamps_are_identified_by_marks_and_compared():

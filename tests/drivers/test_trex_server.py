@@ -286,12 +286,6 @@ def test_several_servers_make_one_tester(options, kind):
     assert isinstance(make_tester(make_kind(**options)), kind)
 
 
-def test_server_uses_configured_mac_addresses():
-    (server,) = make_kind(only="second").options.selected_servers.values()
-    macs = SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"]
-    assert server.find_macs(Links()) == {2: macs, 3: macs}
-
-
 def test_max_stamped_rate_is_sum_over_servers():
     needs, both, one = frozenset({"frame-timeout"}), make_kind(), make_kind(only="second")
     max_rate_fps = one.compute_max_rate_fps(needs, "forward")
