@@ -111,6 +111,7 @@ def test_trex_client_and_server_are_examined(machine, tmp_path):
     findings = examine(load_kind("trex", options))
     assert "v6t starts one" in findings["TRex server"].text
     assert findings["interface lo"].state == "ok"
+    assert findings["interface --vdev=net_memif0,id=0"].text == "made by TRex"
 
 
 def test_doctor_of_this_machine_agrees_with_the_lab_check(monkeypatch, tmp_path):

@@ -19,7 +19,7 @@ from v6t.drivers.testers import load_kind
 from v6t.drivers.transport.process import enter
 from v6t.drivers.trex import doctor
 from v6t.drivers.trex import server as trex_server
-from v6t.drivers.trex.channel import ClientWorker, read_version
+from v6t.drivers.trex.channel import read_version
 from v6t.drivers.trex.client import host
 from v6t.drivers.trex.interfaces import join_memif
 from v6t.drivers.trex.kind import Trex
@@ -367,35 +367,15 @@ def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
 def test_failed_preparation_leaves_no_fence(tmp_path):
     write_script(tmp_path / "nft", f"echo $* >> {tmp_path}/calls")
     command = make_server_program(str(tmp_path / "none"), "", [], prefix="v6t0n0", fence=(4501,))
-    assert run_server_shell(command[2], PATH=f"{tmp_path}:{os.environ['PATH']}").returncode == 1
+    assert run_server_shell(command[2], PATH=f"{tmp_path}:{os.environ['PATH']}") == 1
     assert not (tmp_path / "calls").exists()
 
 
 def run_server_shell(text, **environment):
-    """Run the shell program of a server until it ends; its input stays open."""
-    reader, writer = os.pipe()
-    try:
-        return subprocess.run(["sh", "-c", text], stdin=reader, check=False, capture_output=True,
-                              timeout=60, env={**os.environ, **environment})  # fmt: skip
-    finally:
-        os.close(reader)
-        os.close(writer)
-
-
-def run_with_pci_bus(tmp_path, server):
-    """Run a server with a NIC on a fake PCI bus; return its writes to bind files and driver_override."""
-    bus = tmp_path / "bus"
-    drivers, nic = bus / "drivers", bus / "devices" / "0000:00:10.0"
-    for directory in (drivers / "kernel", drivers / "dpdk", nic):
-        directory.mkdir(parents=True)
-    (nic / "driver_override").write_text("")
-    (nic / "driver").symlink_to(drivers / "kernel")
-    text = make_program(tmp_path, server, nics=["0000:00:10.0"])[2]
-    result = run_server_shell(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
-    assert result.returncode == 7, result
-    files = drivers.glob("*/*bind")
-    written = {str(path.relative_to(drivers)): path.read_text().strip() for path in files}
-    return written, (nic / "driver_override").read_text()
+    """Run the shell program of a server until it ends, with open input; return its status."""
+    environment = {**os.environ, **environment}
+    with subprocess.Popen(["sh", "-c", text], stdin=subprocess.PIPE, env=environment) as process:
+        return process.wait(60)
 
 
 BIND_TO_DPDK = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_override; "
@@ -406,7 +386,17 @@ BIND_TO_DPDK = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_ov
     ("", {}, ""),
 ])  # fmt: skip
 def test_nic_is_rebound_to_original_driver(tmp_path, server, written, override):
-    assert run_with_pci_bus(tmp_path, f"{server}exit 7") == (written, override)
+    bus = tmp_path / "bus"
+    drivers, nic = bus / "drivers", bus / "devices" / "0000:00:10.0"
+    for directory in (drivers / "kernel", drivers / "dpdk", nic):
+        directory.mkdir(parents=True)
+    (nic / "driver_override").write_text("")
+    (nic / "driver").symlink_to(drivers / "kernel")
+    text = make_program(tmp_path, f"{server}exit 7", nics=["0000:00:10.0"])[2]
+    text = text.replace("/sys/bus/pci", str(bus))
+    assert run_server_shell(text, NIC=str(nic), BUS=str(bus)) == 7
+    files = {str(p.relative_to(drivers)): p.read_text().strip() for p in drivers.glob("*/*bind")}
+    assert (files, (nic / "driver_override").read_text()) == (written, override)
 
 
 def test_server_program_ends_with_its_shell(tmp_path):
@@ -433,8 +423,7 @@ def test_dpdk_files_of_server_are_removed(tmp_path):
     mounts, huge = tmp_path / "mounts", f"hugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
     mounts.write_text(f"none {tmp_path}/no tmpfs rw 0 0\n{huge}")
     text = make_program(tmp_path, "", "v6t7n0")[2].replace("/proc/mounts", str(mounts))
-    result = run_server_shell(text, RUNTIME_DIRECTORY=str(tmp_path))
-    assert result.returncode == 0, result
+    assert run_server_shell(text, RUNTIME_DIRECTORY=str(tmp_path)) == 0
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
 
 
@@ -495,11 +484,3 @@ def test_nftables_support_is_probed(tmp_path):
 def test_server_arguments_depend_on_cores(arguments, several, states):
     findings = doctor.check_flags(arguments.split(), has_several_cores=several)
     assert {subject: state for subject, state, _ in findings} == states
-
-
-def test_machine_facts_are_complete():
-    with closing(ClientWorker(sys.executable)) as worker:
-        facts = worker.ask("examine_host", interfaces=["lo", "none0", "--vdev=net_memif0"])
-    states = {name: finding and finding[0] for name, finding in facts["interfaces"].items()}
-    assert states == {"lo": "ok", "none0": "missing", "--vdev=net_memif0": None}
-    assert all(size > 0 for size, _ in facts["hugepages"])
