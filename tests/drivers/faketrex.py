@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 from v6t.drivers.trex.channel import parse_answer
-from v6t.drivers.trex.client.stats import (
-    Capture,
-    CounterReading,
-    TrialStats,
-    parse_groups,
-    parse_stats,
-)
+from v6t.drivers.trex.client import stats
 from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.packets import trailer
 
@@ -198,23 +192,22 @@ class STLClient(object):
 """
 
 
-def parse_trial(raw: dict[str, Any]) -> TrialStats:
+def parse_trial(raw: dict[str, Any]) -> stats.TrialStats:
     """Parse a trial's answers like TRex's worker; missing counters are 0."""
     zeros = dict.fromkeys(("opackets", "ipackets", "oerrors", "ierrors"), 0)
     ports = {int(port): {**zeros, **counted} for port, counted in raw.get("ports", {}).items()}
     total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0, **raw.get("global", {})}
-    stats = parse_stats({**ports, "global": total}, ports)
-    parsed: dict[str, Any] = {"ports": stats.ports, "queue_full_count": stats.queue_full_count}
-    parsed["groups"] = parse_groups(raw.get("groups", {}))
-    parsed["captures"] = [_complete_capture(**c) for c in raw.get("captures", [])]
-    return parse_answer(TrialStats, {**raw, **parsed})
+    counted = stats.parse_stats({**ports, "global": total}, ports)
+    parsed: dict[str, Any] = {"ports": counted.ports, "queue_full_count": counted.queue_full_count}
+    parsed["groups"] = stats.parse_groups(raw.get("groups", {}))
+    parsed["captures"] = [_make_capture(**c) for c in raw.get("captures", [])]
+    return parse_answer(stats.TrialStats, {**raw, **parsed})
 
 
-def _complete_capture(kind, matched, ports=(), port=0, frames=(), **more):
-    """Convert a recorded capture of one port, with missing fields."""
-    ports = list(ports) or [port]
-    framed = [[*frame, *ports] for frame in frames]
-    return Capture(kind, ports, matched, class_number=more.get("class", 0), frames=framed)
+def _make_capture(kind, port, matched, frames=(), **more):
+    """Make a capture of one port from a recorded one."""
+    frames = [[*frame, port] for frame in frames]
+    return stats.Capture(kind, [port], matched, more.get("class", 0), frames)
 
 
 def stamp_frames(frames, stream_id, ticks, numbers=None, checksum=None):
@@ -240,7 +233,9 @@ def read_steady_ports(times_s, sending_s, frames, reading_s=5e-5):
         return max(0, min(frames[port], int(frames[port] * share) + (at > begin_s)))
 
     sent = [{port: count_sent(port, at) for port in frames} for at in times_s]
-    return [CounterReading(at, n, at + reading_s) for at, n in zip(times_s, sent, strict=True)]
+    return [
+        stats.CounterReading(at, n, at + reading_s) for at, n in zip(times_s, sent, strict=True)
+    ]
 
 
 def make_installation(path: Path, server: str = "exec sleep 60") -> Path:

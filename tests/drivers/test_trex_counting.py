@@ -26,6 +26,7 @@ from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.capture import CaptureReader, make_control_filter
+from v6t.drivers.trex.client.stats import GroupStats, TrialStats
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
@@ -484,10 +485,8 @@ def test_unrecorded_received_frames_are_not_lost(lost):
     received = stamped.frames - lost
     reader = CaptureReader()
     reader.add(*make_recording(77, np.linspace(50, 900, received - 2), 1.0))
-    group = str(stamped.pg_id)
-    flow = {"rx_pkts": {"1": received}, "tx_pkts": {"0": stamped.frames}}
-    latency = {"latency": {"total_min": 50}, "err_cntrs": {}}
-    stats = parse_trial({"groups": {"flow_stats": {group: flow}, "latency": {group: latency}}})
+    group = GroupStats({0: stamped.frames}, {1: received}, min_delay_us=50)
+    stats = TrialStats(groups={stamped.pg_id: group})
     timed = counting.add_sampled_delays(counting.DirectionCounts({}, 0), load, stats, reader)
     for tags in (True, False):
         (delays,) = counting.make_distributions(timed, [load], tags=tags).values()
@@ -575,18 +574,13 @@ def test_incomplete_recording_is_a_tester_fault():
 
 def test_queueing_delay_does_not_change_clock_frequency():
     """Delays grow during an overload, so the frequency is computed from frames before and after it."""
-    reader = CaptureReader()
     left_s = np.arange(40_000) / 10_000
     queue_s = np.clip(left_s - 0.2, 0, 1) * 0.1 * (left_s < 2)
-    for first in range(0, 40_000, 9_000):
-        part = slice(first, min(40_000, first + 9_000))
-        times_s, frames = make_burst(range(part.start, part.stop), 0, 5.0, 10_000)
-        reader.add(times_s + queue_s[part], frames)
-    assert counting.estimate_tick_rate(reader.stamps) == pytest.approx(CLOCK_HZ, rel=1e-9)
-    stamps = reader.stamps
-    columns = (stamps.arrived_s, stamps.departed_ticks, stamps.sequence)
+    times_s, frames = make_burst(range(40_000), 0, 5.0, 10_000)
+    stamps = CaptureReader([(times_s + queue_s, frames)]).stamps
+    assert counting.estimate_tick_rate(stamps) == pytest.approx(CLOCK_HZ, rel=1e-9)
     for part in (slice(0, None, 8000), slice(500)):  # too few frames, too short a time
-        some = capture.StampColumns(*(column[part] for column in columns))
+        some = capture.StampColumns(*(column[part] for column in stamps))
         assert counting.estimate_tick_rate(some) is None
 
 

@@ -30,9 +30,9 @@ def prepare(host, *interfaces):
     """Prepare interfaces of a host for sending and receiving test frames."""
     for name in interfaces:
         host.shell(
-            f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; ip link set {name} up promisc on\n"
-            f"ethtool -K {name} tx off gro off gso off tso off >/dev/null"
+            f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; ip link set {name} up promisc on"
         )
+        host.shell(f"ethtool -K {name} tx off gro off gso off tso off >/dev/null")
 
 
 def format_ssh_host(name, server, place):
@@ -61,11 +61,8 @@ def host(tmp_path):
 def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
     server, remote = host
     assert subprocess.check_output(remote.make_command(["echo", "a b; $HOME"])) == b"a b; $HOME\n"
-    server.shell("printf content >/tmp/v6t-test-file")
-    try:
-        remote.fetch("/tmp/v6t-test-file", tmp_path / "copy")
-    finally:
-        server.shell("rm -f /tmp/v6t-test-file")
+    server.shell(f"printf content >{tmp_path}/file")
+    remote.fetch(f"{tmp_path}/file", tmp_path / "copy")
     assert (tmp_path / "copy").read_text() == "content"
     with expect_error("download-failed"):
         remote.fetch("/nothing", tmp_path / "none")

@@ -17,14 +17,7 @@ from v6t.drivers.trex import capture, connections, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
-from v6t.drivers.trex.client.stats import (
-    Capture,
-    GroupStats,
-    PortFacts,
-    PortStats,
-    ServerFacts,
-    TrialStats,
-)
+from v6t.drivers.trex.client import stats
 from v6t.drivers.trex.client.stl import unpack_lists, with_nonce
 from v6t.drivers.trex.connections import cycle_through, find_connections, make_blocks
 from v6t.drivers.trex.kind import Trex
@@ -179,14 +172,14 @@ def test_tags_and_stamps_use_blocks_with_identifiers(table):
 def test_marked_and_stamped_frames_are_one_class(table, received, surplus):
     streams = StreamSet("reverse", list_blocks(table)[0])
     load = OfferedLoad(streams, make_bursts(streams, make_reverse_trial(), stamp=True), 1, (0,))
-    groups = {b.pg_id: GroupStats({1: b.frames}, {0: b.frames}) for b in load.stamped_bursts}
+    groups = {b.pg_id: stats.GroupStats({1: b.frames}, {0: b.frames}) for b in load.stamped_bursts}
     captured = received - sum(b.frames for b in load.stamped_bursts)
-    stats = TrialStats(
-        {0: PortStats(0, received + 7, 0, 0), 1: PortStats(16_000, 0, 0, 0)},
+    trial = stats.TrialStats(
+        {0: stats.PortStats(0, received + 7, 0, 0), 1: stats.PortStats(16_000, 0, 0, 0)},
         groups,
-        [Capture("marked", [0], captured), Capture("marked", [3], 99)],
+        [stats.Capture("marked", [0], captured), stats.Capture("marked", [3], 99)],
     )
-    counted = counting.count_by_trailer(stats, [load])
+    counted = counting.count_by_trailer(trial, [load])
     (count,) = counted.classes.values()
     assert (count.required, count.sent) == (16_000, 16_000)
     assert (count.received, count.surplus) == (received - surplus, surplus)
@@ -274,9 +267,9 @@ def test_marked_trial_is_counted_by_class():
     load = OfferedLoad(streams, bursts, 1, (0,), 7)
     assert load.has_identified_frames and not load.stamped_bursts
     counts = ((0, 499, 0), (0, 3, 1), (1, 77, 1))
-    captures = [Capture("marked", [port], n, number) for port, n, number in counts]
-    ports = {0: PortStats(0, 505, 0, 0), 1: PortStats(1000, 0, 0, 0)}
-    counted = counting.count_by_trailer(TrialStats(ports, captures=captures), [load])
+    captures = [stats.Capture("marked", [port], n, number) for port, n, number in counts]
+    ports = {0: stats.PortStats(0, 505, 0, 0), 1: stats.PortStats(1000, 0, 0, 0)}
+    counted = counting.count_by_trailer(stats.TrialStats(ports, captures=captures), [load])
     good, bad = counted.classes[own.name], counted.classes["bad"]
     assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
     assert counted.control == 3
@@ -344,8 +337,8 @@ class FakeServer:
 
     def start(self, **options):
         self.tester = TrexTester(TrexOptions(sample=0, **options), PLUGIN.links, loopback=True)
-        ports = [PortFacts(n, "net_memif", is_virtual=True) for n in (0, 1)]
-        self.tester.attachment.facts = ServerFacts(ports=ports)
+        ports = [stats.PortFacts(n, "net_memif", is_virtual=True) for n in (0, 1)]
+        self.tester.attachment.facts = stats.ServerFacts(ports=ports)
         self.tester.load(STREAMS, PLUGIN)
 
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **arguments):
@@ -363,10 +356,12 @@ class FakeServer:
 
     def run_trial(self, *, bursts, due_s, captures, **_):
         sent = {int(port): sum(b["frames"] for b in own) for port, own in bursts.items()}
-        ports = {p: PortStats(sent.get(p, 0), sent.get(1 - p, 0), 0, 0) for p in (0, 1)}
+        ports = {p: stats.PortStats(sent.get(p, 0), sent.get(1 - p, 0), 0, 0) for p in (0, 1)}
         stamped = [(int(p), b) for p in bursts for b in bursts[p] if b["pg_id"] is not None]
         groups = {
-            b["pg_id"]: GroupStats({p: b["frames"]}, {1 - p: b["frames"] + (1 - p) * self.copies})
+            b["pg_id"]: stats.GroupStats(
+                {p: b["frames"]}, {1 - p: b["frames"] + (1 - p) * self.copies}
+            )
             for p, b in stamped
         }
         # readings at start and end of sending, which takes ``late_s`` longer
@@ -376,7 +371,7 @@ class FakeServer:
         times_s = sorted([-0.2, 0.0, READING_INTERVAL_S, *times_s])
         readings = read_steady_ports(times_s, sending_s, sent, READING_INTERVAL_S / 10)
         captured = [self.capture(request, bursts) for request in captures]
-        return TrialStats(ports, groups, captured, readings, began_ago_s=due_s)
+        return stats.TrialStats(ports, groups, captured, readings, began_ago_s=due_s)
 
     def capture(self, request, bursts):
         """Capture the frames that arrive at the port of a request."""
@@ -390,7 +385,9 @@ class FakeServer:
             Path(request["path"]).write_bytes(make_pcap(received[: request["limit"]]))
             received = []
         encoded = [(0.0, base64.b64encode(frame).decode(), port) for frame in received]
-        return Capture(kind, [port], sum(b["frames"] for b in matching), request["class"], encoded)
+        return stats.Capture(
+            kind, [port], sum(b["frames"] for b in matching), request["class"], encoded
+        )
 
     def make_received(self, streams, burst):
         """Return the stale frames, the frames and the duplicates of a burst."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -75,43 +76,44 @@ def make_tester(installation, **options):
     return TrexTester(Trex({**fake_options(installation), **options}).options, PLUGIN.links)
 
 
-@contextmanager
-def open_loaded(installation, **options):
-    with closing(make_tester(installation, **options)) as tester:
-        tester.open()
-        tester.load(STREAMS, PLUGIN)
+@pytest.fixture
+def open_fake(installation, monkeypatch):
+    """Provide a function that opens a loaded tester of a fake server with these settings."""
+
+    @contextmanager
+    def open_loaded(fake=None, **options):
+        for name, value in (fake or {}).items():
+            monkeypatch.setenv(f"FAKE_{name}", str(value))
+        with closing(make_tester(installation, **options)) as tester:
+            tester.open()
+            tester.load(STREAMS, PLUGIN)
+            tester.attachment.ask = Mock(wraps=tester.attachment.ask)
+            yield tester
+
+    return open_loaded
+
+
+@pytest.fixture
+def fake_tester(open_fake):
+    with open_fake() as tester:
         yield tester
 
 
 @pytest.fixture
-def fake_tester(installation):
-    with open_loaded(installation) as tester:
-        yield tester
-
-
-@pytest.fixture
-def measure(installation, monkeypatch):
+def measure(open_fake):
     """Provide a function that measures a trial with a fake server of these settings."""
 
     def measure_trial(trial=TRIAL, fake=None, **options):
-        for name, value in (fake or {}).items():
-            monkeypatch.setenv(f"FAKE_{name}", value)
-        with open_loaded(installation, **options) as tester:
+        with open_fake(fake, **options) as tester:
             return tester.measure(trial)
 
     return measure_trial
 
 
-def record_requests(monkeypatch, tester):
-    """Return a list to which requests for trials are added."""
-    requests, ask = [], tester.attachment.ask
-
-    def record(op, **arguments):
-        requests.extend([arguments] if op == "run_trial" else [])
-        return ask(op, **arguments)
-
-    monkeypatch.setattr(tester.attachment, "ask", record)
-    return requests
+def find_last_request(tester):
+    """Return the arguments of the last request for a trial."""
+    calls = tester.attachment.ask.call_args_list
+    return next(call.kwargs for call in reversed(calls) if call.args == ("run_trial",))
 
 
 def test_first_interpreter_that_imports_client_is_used(installation, monkeypatch):
@@ -198,10 +200,9 @@ def test_unrecorded_frames_are_not_device_losses(fake_tester, monkeypatch, missi
 
 @pytest.mark.parametrize(("options", "slow"),
                          [({}, 1), ({}, 2), ({"cores": 4, "counting": "ports"}, 2)])  # fmt: skip
-def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
+def test_sending_time_is_measured_at_the_ports(open_fake, options, slow):
     """A tester that sends at half the rate is detected with each counting method."""
-    monkeypatch.setenv("FAKE_SLOW", str(slow))
-    with open_loaded(installation, **options) as tester:
+    with open_fake({"SLOW": slow}, **options) as tester:
         for _ in range(5):  # repeated on a busy machine
             result = tester.measure(TRIAL)
             verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
@@ -218,20 +219,16 @@ def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, option
     ({}, True), ({"sample": 0}, False), ({"cache": 100}, False), ({"counting": "ports"}, False),
     ({"pairs": ({"ports": (2, 3)},)}, False),
 ])  # fmt: skip
-def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
+def test_several_cores_stamp_some_frames_to_compare(open_fake, options, compared):
     """Frames are counted by ports; captures with several queues need service mode."""
-    ports = "4" if "pairs" in options else "2"
-    monkeypatch.setenv("FAKE_PORTS", ports)
-    monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    with open_loaded(installation, **options) as tester:
-        requests = record_requests(monkeypatch, tester)
-        result = tester.measure(TRIAL)
+    ports = 4 if "pairs" in options else 2
+    with open_fake({"PORTS": ports, "MULTIQUEUE": 1}, **options) as tester:
+        result, request = tester.measure(TRIAL), find_last_request(tester)
         timing = {"tags", "every-frame"} if compared else set()
         assert (result.tester["counting"], tester.capabilities) == ("ports", timing)
-        (request,) = requests
         for bursts in request["bursts"].values():
             stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
-            assert sum(b["frames"] for b in bursts) == 1000 / int(ports)
+            assert sum(b["frames"] for b in bursts) == 1000 / ports
             assert stamped == (tester._options.sample if compared else 0)
         assert ("sample" in {c["kind"] for c in request["captures"]}) == compared
         assert ("stamped" in result.tester) == compared
@@ -273,10 +270,9 @@ def test_warnings_depend_on_trials_of_run(options, figures, expected):
     (False, {"cores": 1}, None), (False, {"cores": 2}, {"server": 1, "option": 2}),
     (True, {}, None), (True, {"cores": 1}, {"server": 2, "option": 1}),
 ])  # fmt: skip
-def test_attached_server_keeps_its_cores(installation, monkeypatch, several, options, other_cores):
-    monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
+def test_attached_server_keeps_its_cores(open_fake, several, options, other_cores):
     cores = 1 + several
-    with open_loaded(installation, **options) as tester:
+    with open_fake({"MULTIQUEUE": "1" if several else ""}, **options) as tester:
         figures = tester.measure(TRIAL).tester
         assert ("ipdv" in tester.capabilities) is not several
         assert tester.describe().get("other_cores") == other_cores
@@ -284,10 +280,9 @@ def test_attached_server_keeps_its_cores(installation, monkeypatch, several, opt
     assert (figures["version"], figures["by_trailer"]) == ("v3.08", not several)
 
 
-def test_attached_multicore_server_rejects_single_core_trials(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
+def test_attached_multicore_server_rejects_single_core_trials(open_fake, installation):
     capabilities = make_tester(installation).capabilities
-    with open_loaded(installation) as tester:
+    with open_fake({"MULTIQUEUE": 1}) as tester:
         timed = replace(TRIAL, frame_timeout_s=0.01)
         event = replace(TRIAL, device_event=DeviceEvent("change", 0.1))
         for trial in (timed, replace(TRIAL, delays=DelayRequest(ipdv=True)), event):
@@ -307,15 +302,13 @@ def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypa
     assert not (tmp_path / "run").exists()
 
 
-def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_PORTS", "4")
+def test_port_pairs_compare_samples_above_stamping_limit(open_fake, monkeypatch):
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", 1000.0)
-    with open_loaded(installation, pairs=({"ports": (2, 3)},)) as tester:
-        requests = record_requests(monkeypatch, tester)
+    with open_fake({"PORTS": 4}, pairs=({"ports": (2, 3)},)) as tester:
         for rate, counting, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
             result = tester.measure(replace(TRIAL, rate_fps=rate))
             assert (result.faults, result.tester["counting"]) == ((), counting)
-            request = requests.pop()
+            request = find_last_request(tester)
             sampled = [c["ports"] for c in request["captures"] if c["kind"] == "sample"]
             assert sampled == [[1, 3], [0, 2]]
             assert sorted(request["bursts"]) == ["0", "1", "2", "3"]
@@ -329,11 +322,10 @@ def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypat
 
 
 @pytest.mark.parametrize(("counting", "used"), [("auto", "trailer"), ("ports", "ports")])
-def test_eight_port_pairs_share_the_captures_of_a_server(installation, monkeypatch, counting, used):
+def test_eight_port_pairs_share_the_captures_of_a_server(open_fake, monkeypatch, counting, used):
     """TRex has ten captures for all its ports."""
-    monkeypatch.setenv("FAKE_PORTS", "16")
     pairs = tuple({"ports": (port, port + 1)} for port in range(2, 16, 2))
-    with open_loaded(installation, pairs=pairs, counting=counting) as tester:
+    with open_fake({"PORTS": 16}, pairs=pairs, counting=counting) as tester:
         result = tester.measure(TRIAL)
         assert (result.faults, result.tester["counting"]) == ((), used)
         assert [d.count_frames("received") for d in result.directions.values()] == [500, 500]
@@ -358,10 +350,9 @@ SHARED, SEPARATE = ThreadPlacement(0, 0, (1,)), ThreadPlacement(0, 1, (2,))
     ({"marks": False}, [(SHARED, 20e3, True)]),
     ({"marks": True}, [(SEPARATE, 1e3, False)]),
 ])  # fmt: skip
-def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, options, cases):
+def test_frames_are_marked_if_threads_share_cpus(open_fake, options, cases):
     """Stamps need much CPU time, but detect reordering; they are used up to a limit."""
-    with open_loaded(installation, **options) as tester:
-        requests = record_requests(monkeypatch, tester)
+    with open_fake(**options) as tester:
         for placement, bound_fps, stamped in cases:
             tester.attachment.placement = placement
             tester.load(STREAMS, PLUGIN)
@@ -372,7 +363,7 @@ def test_frames_are_marked_if_threads_share_cpus(installation, monkeypatch, opti
                 # the fake server counts marked frames only with the nonce of their trial
                 received = [d.count_frames("received") for d in result.directions.values()]
                 assert received == [100, 100]
-                bursts = itertools.chain(*requests.pop()["bursts"].values())
+                bursts = itertools.chain(*find_last_request(tester)["bursts"].values())
                 assert {b["pg_id"] is not None for b in bursts} == {has_stamps}
 
 
@@ -797,9 +788,8 @@ def test_unreadable_queue_drops_are_none(answer, drops):
     assert rpc.count_queue_drops(client) == drops
 
 
-def test_trial_with_unreadable_queue_drops_is_invalid(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_DROPS", "{}[0] None.x 0")
-    with open_loaded(installation) as tester:
+def test_trial_with_unreadable_queue_drops_is_invalid(open_fake):
+    with open_fake({"DROPS": "{}[0] None.x 0"}) as tester:
         results = [tester.measure(TRIAL) for _ in range(3)]
     verdicts = [assess_trial(TRIAL, result, sending_time_tolerance=9.0) for result in results]
     assert [len(result.faults) for result in results] == [1, 1, 0]
