@@ -25,7 +25,7 @@ from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import capture, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
-from v6t.drivers.trex.capture import CaptureReader, make_control_filter
+from v6t.drivers.trex.capture import CaptureReader
 from v6t.drivers.trex.client.stats import GroupStats, TrialStats
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.packets import trailer
@@ -71,8 +71,10 @@ def make_stamped_bursts(rate, duration, direction="forward", **more):
     return make_bursts(STREAMS[direction], make_trial(rate, duration, **more), stamp=True)
 
 
-BURSTS = {d: make_stamped_bursts(2000.0, 1.0, d) for d in STREAMS}
-SENT = {d: make_load(d, bursts, find_oracle=lambda _: PLUGIN) for d, bursts in BURSTS.items()}
+SENT = {
+    d: make_load(d, make_stamped_bursts(2000.0, 1.0, d), find_oracle=lambda _: PLUGIN)
+    for d in STREAMS
+}
 
 
 @pytest.fixture
@@ -101,18 +103,14 @@ def test_recorded_answer_has_exact_counts(raw, direction):
     assert [asdict(b) for b in SENT[direction].bursts] == recorded
 
 
-def decode_samples(raw, port):
-    frames = [f for c in parse_trial(raw).captures for f in c.decode_frames()]
-    return [(time_s, octets) for time_s, octets, at in frames if at == port]
-
-
 def read_stamps(frames):
-    return capture.CaptureReader(capture.make_batches(frames))
+    return CaptureReader(capture.make_batches(frames))
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_frames_equal_translated_expander_frames(raw, direction):
-    frames = decode_samples(raw, PORTS[direction][1][0])
+    captured = [f for c in parse_trial(raw).captures for f in c.decode_frames()]
+    frames = [(time_s, octets) for time_s, octets, at in captured if at in PORTS[direction][1]]
     compared = capture.compare_frames(read_stamps(frames), [SENT[direction]])
     assert compared.checked == compared.matched > 10
     frames[3] = (frames[3][0], frames[3][1][:40] + b"\xff" + frames[3][1][41:])
@@ -542,11 +540,8 @@ def read_arrivals(load, lost=None):
     return reader, {n: b for n, b in enumerate(load.bursts, 40) if n in reader.samples}
 
 
-FRAME_GAP_S = pytest.approx(1 / 450, abs=1 / 450)
-
-
 @pytest.mark.parametrize(("lost", "first_s", "last_s", "gap_s"), [
-    ({}, None, None, FRAME_GAP_S),
+    ({}, None, None, pytest.approx(1 / 450, abs=1 / 450)),
     ({0: range(900, 1000), 2: [45]}, 1.0, 2.0 + 45 / 450, pytest.approx(0.01, abs=0.01)),
     ({0: range(900, 1350), 1: range(90, 160)}, 0.905, 1.595, pytest.approx(0.5, abs=0.02)),
     ({2: range(1800)}, 2.0, 2.0 + 1799 / 450, pytest.approx(0.02, abs=0.01)),
@@ -708,7 +703,7 @@ CONTROL_FRAMES = {
 
 def count_matching(directory, frames):
     """Count the frames that pass libpcap's filter of control frames."""
-    path, pattern = directory / "frames.pcap", make_control_filter(STREAMS.values())
+    path, pattern = directory / "frames.pcap", capture.make_control_filter(STREAMS.values())
     wrpcap(str(path), [Ether(bytes(frame)) for frame in frames])
     command = ["tcpdump", "-n", "-r", "-", "-w", "-", "-U", pattern]
     with path.open("rb") as file:
@@ -761,8 +756,10 @@ def test_stamp_under_a_checksum_beyond_trex_is_rejected():
 
 
 def test_echoes_are_control_frames_unless_they_are_test_frames():
-    assert "icmp or icmp6" in make_control_filter([compile_foreign(Gre)])
-    assert "icmp[0] != 8" in make_control_filter([compile_foreign(Gre), compile_foreign(Echo)])
+    assert "icmp or icmp6" in capture.make_control_filter([compile_foreign(Gre)])
+    assert "icmp[0] != 8" in capture.make_control_filter(
+        [compile_foreign(Gre), compile_foreign(Echo)]
+    )
 
 
 def measure(frames, begin_s, end_s, duration_s, *times_s):

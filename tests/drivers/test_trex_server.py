@@ -268,10 +268,6 @@ def make_kind(**options):
     return load_kind("trex", {"start": "never", "servers": SERVERS, **options})
 
 
-def make_tester(kind):
-    return kind.make(Links(), None, loopback=False, delays=False, seed=1)
-
-
 def test_common_options_apply_to_all_servers():
     servers = make_kind(rpc_port=5501).options.selected_servers
     assert list(servers) == ["1", "second"]
@@ -283,7 +279,8 @@ def test_common_options_apply_to_all_servers():
     ({}, SeveralTesters), ({"only": "second"}, TrexTester), ({"servers": []}, TrexTester),
 ])  # fmt: skip
 def test_several_servers_make_one_tester(options, kind):
-    assert isinstance(make_tester(make_kind(**options)), kind)
+    tester = make_kind(**options).make(Links(), None, loopback=False, delays=False, seed=1)
+    assert isinstance(tester, kind)
 
 
 def test_max_stamped_rate_is_sum_over_servers():

@@ -498,13 +498,10 @@ def test_share_of_timed_connections_is_reported(server, monkeypatch, rows, share
         assert shares == {"forward": None, "reverse": share if delays else None}
 
 
-NONCE = -15  # offset of the trial's nonce in the trailer
-
-
 def make_stale_frame(frame):
     """Return the frame with the trailer of an earlier trial and another UDP source port."""
     octets = bytearray(frame)
-    octets[NONCE] ^= 0xF0
+    octets[-15] ^= 0xF0  # nonce of the trial
     octets[-8:] = (5).to_bytes(8, "little")  # departure time
     octets[34:36] = b"\x99\x99"
     return bytes(octets)

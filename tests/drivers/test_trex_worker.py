@@ -28,10 +28,8 @@ from v6t.drivers.trex import af_packet, attachment, channel
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import tester as trex_tester
 from v6t.drivers.trex.channel import ASTF_MODULES, STL_MODULES, ClientWorker, WorkerError
-from v6t.drivers.trex.client import rpc, stats, stl
-from v6t.drivers.trex.client.host import find_server
+from v6t.drivers.trex.client import host, rpc, stats, stl
 from v6t.drivers.trex.client.service import RequestError
-from v6t.drivers.trex.client.stats import PortFacts, ServerFacts, parse_server
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.port_driver import choose_driver
@@ -141,7 +139,7 @@ def test_first_interpreter_that_imports_client_is_used(installation, monkeypatch
 ])  # fmt: skip
 def test_port_is_virtual_if_trex_reports_it(value, virtual):
     info = {"index": 0, "is_virtual": value}
-    (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
+    (port,) = stats.parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
     assert port.is_virtual is port.describe()["virtual"] is virtual
 
 
@@ -382,8 +380,8 @@ def test_frames_before_common_start_are_not_counted(measure):
 
 def test_cpu_limit_is_100_percent_on_linux_interfaces(fake_tester, installation):
     assert fake_tester.attachment.cpu_limit == 100
-    ports = [PortFacts(index=n, driver="net_i40e") for n in (0, 1)]
-    fake_tester.attachment.facts = ServerFacts(ports=ports)
+    ports = [stats.PortFacts(index=n, driver="net_i40e") for n in (0, 1)]
+    fake_tester.attachment.facts = stats.ServerFacts(ports=ports)
     assert fake_tester.attachment.cpu_limit == 85
     assert make_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
 
@@ -664,8 +662,8 @@ def test_server_listening_on_port_is_identified_among_several():
                                       pass_fds=[listener.fileno()])  # fmt: skip
             stack.enter_context(server)
             servers[listener.getsockname()[1]] = str(server.pid)
-        assert {port: find_server(port) for port in servers} == servers
-        assert find_server(1) is None
+        assert {port: host.find_server(port) for port in servers} == servers
+        assert host.find_server(1) is None
 
 
 def test_ssh_option_has_short_form_and_commands_are_quoted():
