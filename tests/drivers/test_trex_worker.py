@@ -213,25 +213,6 @@ def test_sending_time_is_measured_at_the_ports(open_fake, options, slow):
             assert slow == 1 or least > 0.9
 
 
-@pytest.mark.parametrize(("options", "compared"), [
-    ({}, True), ({"sample": 0}, False), ({"cache": 100}, False), ({"counting": "ports"}, False),
-    ({"pairs": ({"ports": (2, 3)},)}, False),
-])  # fmt: skip
-def test_several_cores_stamp_some_frames_to_compare(open_fake, options, compared):
-    """Frames are counted by ports; captures with several queues need service mode."""
-    ports = 4 if "pairs" in options else 2
-    with open_fake({"PORTS": ports, "MULTIQUEUE": 1}, **options) as tester:
-        result, request = tester.measure(TRIAL), find_last_request(tester)
-        timing = {"tags", "every-frame"} if compared else set()
-        assert (result.tester["counting"], tester.capabilities) == ("ports", timing)
-        for bursts in request["bursts"].values():
-            stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
-            assert sum(b["frames"] for b in bursts) == 1000 / ports
-            assert stamped == (tester._options.sample if compared else 0)
-        assert ("sample" in {c["kind"] for c in request["captures"]}) == compared
-        assert ("stamped" in result.tester) == compared
-
-
 ALL_CAPTURED = {"stamped": {"forward": {"received": 200, "captured": 200}}}
 NONE_RECEIVED = {"stamped": {"forward": {"received": 0, "captured": 0}}}
 ONE_NOT_CAPTURED = {"stamped": {"forward": {"received": 200, "captured": 199}}}
@@ -264,18 +245,29 @@ def test_warnings_depend_on_trials_of_run(options, figures, expected):
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
-@pytest.mark.parametrize(("several", "options", "other_cores"), [
-    (False, {"cores": 1}, None), (False, {"cores": 2}, {"server": 1, "option": 2}),
-    (True, {}, None), (True, {"cores": 1}, {"server": 2, "option": 1}),
+@pytest.mark.parametrize(("several", "options", "stamped", "other_cores"), [
+    (False, {"cores": 1}, 500, None), (False, {"cores": 2}, 500, {"server": 1, "option": 2}),
+    (True, {}, 200, None), (True, {"cores": 1}, 200, {"server": 2, "option": 1}),
+    (True, {"sample": 0}, 0, None), (True, {"cache": 100}, 0, None),
+    (True, {"counting": "ports"}, 0, None), (True, {"pairs": ({"ports": (2, 3)},)}, 0, None),
 ])  # fmt: skip
-def test_attached_server_keeps_its_cores(open_fake, several, options, other_cores):
-    cores = 1 + several
-    with open_fake({"MULTIQUEUE": "1" if several else ""}, **options) as tester:
-        figures = tester.measure(TRIAL).tester
-        assert ("ipdv" in tester.capabilities) is not several
+def test_attached_server_keeps_its_cores_of_which_one_stamps_frames(
+    open_fake, several, options, stamped, other_cores
+):
+    """Frames of several cores are counted by ports; captures with several queues need service mode."""
+    ports, by_cores = 4 if "pairs" in options else 2, ("ports", 2) if several else ("trailer", 1)
+    with open_fake({"PORTS": ports, "MULTIQUEUE": 1 if several else ""}, **options) as tester:
+        figures, request = tester.measure(TRIAL).tester, find_last_request(tester)
+        timing = {"tags", "every-frame"} if stamped else set()
+        assert tester.capabilities == timing if several else "ipdv" in tester.capabilities
         assert tester.describe().get("other_cores") == other_cores
-    assert (figures["counting"], figures["cores"]) == ("ports" if several else "trailer", cores)
+    assert (figures["counting"], figures["cores"]) == by_cores
     assert (figures["version"], figures["by_trailer"]) == ("v3.08", not several)
+    for bursts in request["bursts"].values():
+        assert sum(b["frames"] for b in bursts) == 1000 / ports
+        assert sum(b["frames"] for b in bursts if b["pg_id"] is not None) == stamped
+    assert ("sample" in {c["kind"] for c in request["captures"]}) == bool(stamped)
+    assert ("stamped" in figures) == (several and bool(stamped))
 
 
 def test_attached_multicore_server_rejects_single_core_trials(open_fake, installation):
