@@ -119,27 +119,27 @@ def test_trex_errors_are_tester_faults(stats, text):
     assert any(text in fault for fault in faults)
 
 
-def make_technology(name, **params):
-    return resolve_setup(plugin=name, params={k: str(v) for k, v in params.items()}).technology
+def make_technology(name):
+    return resolve_setup(plugin=name).technology
 
 
-def test_endpoints_are_first_and_last_addresses_of_technology():
-    ports = {"initiator_ports.min": 1024, "initiator_ports.max": 2047}
-    ports |= {"responder_ports.min": 7, "responder_ports.max": 9}
-    counts = {"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3}
-    technology = make_technology("nat44", responder_ipv4="198.19.1.0", **counts, **ports)
-    ends = astf.find_endpoints(technology)
-    first, last = (int(address.rpartition(".")[2]) for address in ends["clients"])
-    assert (last - first, ends["servers"], ends["port"]) == (15, ("198.19.1.0", "198.19.1.3"), 7)
+PORTS = {"initiator_ports.min": "1024", "initiator_ports.max": "2047",
+         "responder_ports.min": "7", "responder_ports.max": "9"}  # fmt: skip
+HOSTS = {"responder_ipv4": "198.19.1.0", "initiator_count": "16", "responder_count": "4",
+         "enumerate_ips": "3"}  # fmt: skip
+HOST_2 = ("0.0.0.2", "0.0.0.2")  # the last four octets of an IPv6 address
 
 
-def test_ipv6_clients_share_a_fixed_prefix():
-    """ASTF increments the last four octets of addresses only."""
-    ends = astf.find_endpoints(make_technology("nat64"))
-    assert ends["prefixes"] == ("2001:2::", "2001:db8:64::")
-    assert (ends["clients"], ends["servers"]) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
-    assert astf.find_endpoints(make_technology("nat66"))["prefixes"] is not None
-    assert astf.find_endpoints(make_technology("nat46"))["prefixes"] is None
+@pytest.mark.parametrize(("name", "params", "clients", "servers", "port", "prefixes"), [
+    ("nat44", PORTS | HOSTS, ("198.18.0.2", "198.18.0.17"), ("198.19.1.0", "198.19.1.3"), 7, None),
+    ("nat46", {}, ("198.18.0.2", "198.18.0.2"), ("198.19.0.2", "198.19.0.2"), 1, None),
+    ("nat64", {}, HOST_2, ("198.19.0.2", "198.19.0.2"), 1, ("2001:2::", "2001:db8:64::")),
+    ("nat66", {}, HOST_2, HOST_2, 1, ("2001:2::", "2001:2:0:1::")),
+])  # fmt: skip
+def test_endpoints_are_first_and_last_addresses(name, params, clients, servers, port, prefixes):
+    """ASTF increments the last four octets of addresses only, so IPv6 clients share a prefix."""
+    ends = {"clients": clients, "servers": servers, "port": port, "prefixes": prefixes}
+    assert astf.find_endpoints(resolve_setup(plugin=name, params=params).technology) == ends
 
 
 @pytest.mark.parametrize(("name", "tcp", "most", "alpha", "code"), [
