@@ -530,13 +530,18 @@ def make_burst(numbers, stream_id, began_s, pps):
     return departed_s + 0.001, make_frames(numbers, stream_id, departed_s)
 
 
-def read_arrivals(load, lost=None):
-    """Read all frames that are not lost; return the reader, and the bursts by stream ID."""
+def read_arrivals(load, lost=None, late_s=0.0):
+    """Read all frames that are not lost; return the reader, and the bursts by stream ID.
+
+    Args:
+        lost: numbers of lost frames, by burst.
+        late_s: delay of the second rate.
+    """
     reader = CaptureReader()
     for number, burst in enumerate(load.bursts):
-        arrived = sorted({*range(burst.frames)} - {*(lost or {}).get(number, ())})
-        if arrived:
-            reader.add(*make_burst(arrived, 40 + number, 100 + burst.isg / 1e6, burst.pps))
+        began_s = 100 + burst.isg / 1e6 + (late_s if number > 1 else 0.0)
+        if arrived := sorted({*range(burst.frames)} - {*(lost or {}).get(number, ())}):
+            reader.add(*make_burst(arrived, 40 + number, began_s, burst.pps))
     return reader, {n: b for n, b in enumerate(load.bursts, 40) if n in reader.samples}
 
 
@@ -590,11 +595,8 @@ def test_equal_bursts_are_distinguished_by_time():
 
 @pytest.mark.parametrize("late_s", [0.0, 0.25])
 def test_delay_of_second_rate_is_measured(late_s):
-    load, reader = make_recovery_load(), CaptureReader()
-    by_number = dict(enumerate(load.bursts))
-    for number, burst in by_number.items():
-        began_s = 7 + burst.isg / 1e6 + (late_s if number > 1 else 0)
-        reader.add(*make_burst(range(burst.frames), number, began_s, burst.pps))
+    load = make_recovery_load()
+    reader, by_number = read_arrivals(load, late_s=late_s)
     error_s = counting.measure_rate_change_error_s(reader, by_number, load, CLOCK_HZ)
     assert error_s == pytest.approx(late_s, abs=0.006)
     assert counting.measure_rate_change_error_s(CaptureReader(), {}, load, CLOCK_HZ) is None
