@@ -31,13 +31,11 @@ class _Refused(object):
     def err(self): return "start time is in the past"
 
 class _Port(object):
-    owner = ""
+    owner, acquired = "", False
     late = before = 0  # late starts; frames sent before a stop
     stale = False  # stopped streams continue with other numbers
-    acquired = False
     active_until = began = 0.0
-    streams = {}  # copies of the client
-    added = ()
+    streams, added = {}, ()  # the client's copies, and the server's streams
     def sync(self): pass
     def get_owner(self): return self.owner
     def is_active(self): return time.monotonic() < self.active_until
