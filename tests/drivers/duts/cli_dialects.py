@@ -84,7 +84,9 @@ class FakeRouterServer(sshserver.Server):
     def __init__(self, dialect: str, purpose: str = "router") -> None:
         super().__init__(f"{purpose}-{dialect}")
         self.dialect = dialect
-        self.configure_sshd(f"$ a ForceCommand {sys.executable} {fake_router.__file__} {dialect}")
+        self.configure_sshd(
+            f"$ a ForceCommand exec {sys.executable} {fake_router.__file__} {dialect}"
+        )
         self.shell("mkdir -p /run/fakerouter")
 
     def set_fault(self, name: str, text: str) -> None:
