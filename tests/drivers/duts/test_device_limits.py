@@ -199,8 +199,7 @@ REJECTED = [
     ("vpp", NAT64, RUNNING, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat64_plugin.so { enable }"]),
     ("vpp", LWB4, RUNNING, {"sections": {**LOADED, "ipip": "show: unknown input `ipip tunnel'"}},
      "plugin-not-loaded", ["plugin ipip_plugin.so { enable }"]),
-    ("vpp", MAPE, {}, {"sections": {"plugins": LISTED.replace("\nmap", "\nnomap")}},
-     "plugin-not-loaded", ["map_plugin.so"]),
+    ("vpp", MAPE, {}, {"sections": {"plugins": LISTED.replace("\nmap", "\nnomap")}}, "plugin-not-loaded", ["map_plugin.so"]),
     ("vpp", NPT, RUNNING, {"sections": LOADED, "version": "23.06"}, "unsupported-by-version", []),
     ("vpp", NPT, RUNNING, {"sections": LOADED, "version": "26.06"}, "plugin-not-loaded", []),
     ("vpp", NAT44, RUNNING, {"sections": LOADED, "version": "21.06"}, "unsupported-by-version", []),
@@ -210,8 +209,7 @@ REJECTED = [
     ("vpp", make_intent("nat44", udp_timeout_s=30), EI, {}, "unsupported-by-device", ["udp_timeout_s"]),
     ("vpp", intents.with_values(NAT44, port_block=16), EI, {}, "unsupported-by-device", ["port_block"]),
     ("vpp", intents.with_values(NAT44, port_block=16), {}, {}, "unsupported-by-device", ["port_block"]),
-    ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES.replace(",v6t,", ",theirs,")}},
-     "device-busy", ["jool instance remove"]),
+    ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES.replace(",v6t,", ",theirs,")}}, "device-busy", ["jool instance remove"]),
     *(("jool", intent, {}, {"programs": frozenset()}, "missing-program", [source]) for intent, source in (
         (intents.SIIT, "apt-get install jool-tools jool-dkms"), (NAT64, "apt-get install jool-tools jool-dkms"),
         (MAPT, "see https://github.com/NICMx/Jool"),  # no release has it
@@ -221,8 +219,7 @@ REJECTED = [
       for intent, other in ((MAPT, "mapt-br on VPP"), (MAPT_CE, "mapt-ce on nat46"))),
     ("nat46", intents.SIIT, {"module": "/nowhere/nat46.ko"}, {"sections": {"module": "none\n"}},
      "missing-kernel-module", ["/nowhere/nat46.ko", "https://github.com/ayourtch/nat46", "--set-dut module=FILE"]),
-    ("ip6-tunnel", MapECe().make_dut_intent(), {}, {"sections": {"ip6_tunnel": "none\n"}},
-     "missing-kernel-module", ["ip6_tunnel"]),
+    ("ip6-tunnel", MapECe().make_dut_intent(), {}, {"sections": {"ip6_tunnel": "none\n"}}, "missing-kernel-module", ["ip6_tunnel"]),
     ("ip6-tunnel", B4, {"checks": True}, {}, "unsupported-by-device", []),
     *(("tayga", intents.SIIT, {"workers": 2, "version": version}, {}, "unsupported-by-version", [])
       for version in ("0.9.2-8", "unknown", "0.9.6")),
@@ -300,13 +297,11 @@ def with_sessions(intent, sessions):
     *(("snabb-lwaftr", make_intent("lwaftr", br_address="2404:9200:225:100::64", softwires=1), {}, own)
       for own in ("internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;")),
     # a rule without EA bits becomes one softwire
-    ("vpp", make_intent("mape-br", **ONE_CE), {},
-     "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
+    ("vpp", make_intent("mape-br", **ONE_CE), {}, "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
     ("vpp", make_intent("mape-br", **ONE_CE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
     ("nat46", make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
     ("nat46", MAPT_CE, {}, "local.style MAP "),
-    ("chain", make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA,
-     "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
+    ("chain", make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA, "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
     ("tayga-nftables", NAT64, {"ipv4_addr": "10.9.9.9"}, "ipv4-addr 10.9.9.9"),
     ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6"}, "offlink-mtu 1500\n"),
     ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6-16"}, "offlink-mtu 1500\n"),
@@ -321,8 +316,7 @@ def with_sessions(intent, sessions):
     ("vpp", with_sessions(NAT64, 0), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
     ("vpp", with_sessions(NAT64, 10_240), RUNNING, "10240 sessions\nvppctl nat64 plugin enable | grep"),
     ("vpp", with_sessions(NAT64, 10_241), RUNNING, "20480 sessions\nvppctl nat64 plugin enable bib-buckets 2048"),
-    ("vpp", with_sessions(NAT64, 4_000_000), RUNNING,
-     "5242880 sessions\nvppctl nat64 plugin enable bib-buckets 524288 bib-memory 1073741824"),
+    ("vpp", with_sessions(NAT64, 4_000_000), RUNNING, "5242880 sessions\nvppctl nat64 plugin enable bib-buckets 524288 bib-memory 1073741824"),
     *(("jool", MAPT, {"version": v}, "map-t-type BR") for v in ("4.1.255.5", "4.2.0-rc3", "4.2.0")),
 ])  # fmt: skip
 def test_plan_contains_line_for_parameters(driver, intent, options, line):

@@ -85,8 +85,7 @@ def test_unsupported_technology_error_names_supporting_drivers(number, technolog
 
 @pytest.mark.parametrize(("command", "code", "drivers"), [
     (make_command("nat64", "reference", []), "missing-reference", "drivers for nat64: "),
-    (("dut", "plan", "--plugin", "ipv6-router", "--driver", "jool"), "unsupported-technology",
-     "drivers for ipv6-router: linux-router, "),
+    (("dut", "plan", "--plugin", "ipv6-router", "--driver", "jool"), "unsupported-technology", "drivers for ipv6-router: linux-router, "),
     (make_command("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]), "unsupported-technology", ""),
 ])  # fmt: skip
 def test_error_names_alternative_drivers(command, code, drivers):
