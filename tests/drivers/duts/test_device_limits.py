@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.facts import Interface, parse_version
+from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED
 from v6t.drivers.duts.registry import make_driver
@@ -396,12 +396,9 @@ def test_ip6_tunnel_is_aftr_side_for_one_b4():
         make_plan("chain", DsLiteAftr().make_dut_intent(), parts=parts)
 
 
-def test_version_is_parsed():
+def test_vpp_version_is_parsed():
     sections = {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
-    facts = make_driver("vpp", RUNNING).parse_facts(sections)
-    assert facts.version == "26.06-release"
-    assert parse_version(facts.version) == (26, 6)
-    assert parse_version("0.9.6-16-g8a028c7") == (0, 9, 6, 16)  # a commit, before its hash
+    assert make_driver("vpp", RUNNING).parse_facts(sections).version == "26.06-release"
 
 
 def test_vppctl_is_next_to_program():

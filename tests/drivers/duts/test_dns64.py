@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import closing, contextmanager
 
 import pytest
 from v6t.core.config.resolve import resolve_setup
@@ -20,81 +21,76 @@ QPS, SECONDS = 400.0, 0.5
 COUNT = round(QPS * SECONDS)
 
 
-class DnsBed:
-    """DNS64 server between the tester's ports, or the tester without a device."""
+@contextmanager
+def open_bench(server, threads=1, **params):
+    """Yield the bench of a DNS64 server, or of the tester without a device, and a function that sends queries."""
+    options = {"threads": str(threads)} if threads > 1 else {}
+    setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=options)
 
-    def __init__(self, server: str | None, threads: int = 1, **params: str) -> None:
-        options = {"threads": str(threads)} if threads > 1 else {}
-        self.setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=options)
-        self.bench = Bench(self.setup, loopback=server is None)
-        self.bench.load({})
-
-    def ask(self, **queries):
+    def ask(timeout_s=2.0, **queries):
+        sent = Queries(timeout_s=timeout_s, **queries)
         trial = Trial(
-            "resolution", "k", 114, 94, "forward", QPS, SECONDS, pause_s=0.0,
-            queries=Queries(**{"timeout_s": 2.0, **queries}),
-        )  # fmt: skip
-        result = self.bench.measure(trial)
+            "resolution", "k", 114, 94, "forward", QPS, SECONDS, pause_s=0.0, queries=sent
+        )
+        result = bench.measure(trial)
         assert not result.faults, result.faults
         return result.directions["forward"]
 
-    def __enter__(self) -> DnsBed:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bench.close()
+    with closing(Bench(setup, loopback=server is None)) as bench:
+        bench.load({})
+        yield bench, ask
 
 
 @pytest.mark.parametrize("server", [pytest.param(name, marks=needs_device(name)) for name in SERVERS])  # fmt: skip
 def test_queries_are_answered_correctly_with_and_without_cache(server):
-    with DnsBed(server) as device:
-        plain = device.ask()
+    with open_bench(server) as (_, ask):
+        plain = ask()
         assert plain.count_frames("received") == COUNT, plain.answers
         assert (plain.matched, plain.mismatch) == (COUNT, None)
         assert plain.answers.aaaa_queries >= COUNT
         assert plain.answers.a_queries >= COUNT
-        native = device.ask(native_aaaa_share=1.0)
+        native = ask(native_aaaa_share=1.0)
         assert native.count_frames("received") == COUNT, native.answers
         assert native.answers.a_queries <= COUNT * 0.05
-        half = device.ask(cached_share=0.5, cached_names=20)
+        half = ask(cached_share=0.5, cached_names=20)
         assert half.count_frames("received") == COUNT, half.answers
         assert half.answers.cached_names == 20
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
         # the cache was flushed between the trials
-        cached = device.ask(cached_share=1.0, cached_names=20)
+        cached = ask(cached_share=1.0, cached_names=20)
         assert cached.count_frames("received") == COUNT, cached.answers
         assert cached.answers.aaaa_queries <= COUNT * 0.05
 
 
 @needs_device("unbound")
 def test_authoritative_server_is_reached_over_ipv6():
-    with DnsBed("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
-        result = device.ask()
+    with open_bench("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as (_, ask):
+        result = ask()
         assert result.count_frames("received") == COUNT, result.answers
 
 
 @needs_device("knot-resolver")
 def test_all_knot_resolver_processes_answer_and_end():
     """Knot Resolver forks processes instead of starting threads."""
-    with DnsBed("knot-resolver", threads=2) as device:
-        result = device.ask()
+    with open_bench("knot-resolver", threads=2) as (bench, ask):
+        result = ask()
         assert result.count_frames("received") == COUNT, result.answers
-        transport = device.bench.session.transport
-        directory = f"{device.setup.driver.options.state_dir}/dns"
+        transport = bench.session.transport
+        directory = f"{bench.session.driver.options.state_dir}/dns"
         group = transport.run(f"cat {directory}/knot-resolver.pid").out.strip()
         count = f"ps -o stat= -g {group} | grep -v Z | grep -c . || true"
         assert transport.run(count).out.strip() == "2"
-        device.bench.session.rollback()
+        bench.session.rollback()
         assert transport.run(count).out.strip() == "0"
 
 
 @needs_device("unbound")
 def test_wrong_prefix_of_device_is_reported():
-    with DnsBed("unbound") as device:
+    with open_bench("unbound") as (bench, ask):
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()
-        device.setup.__dict__["intent"] = wrong  # the value passed to the driver
-        result = device.ask()
+        bench._setup.__dict__["intent"] = wrong  # the value passed to the driver
+        result = ask()
         assert result.count_frames("received") == 0
         assert result.answers.reasons == {"wrong AAAA record": COUNT}
         assert result.mismatch["why"] == "wrong AAAA record"
@@ -103,19 +99,19 @@ def test_wrong_prefix_of_device_is_reported():
 
 @pytest.mark.parametrize("upstream", ["ipv4", "ipv6"])
 def test_selftest_answers_all_queries(upstream):
-    with DnsBed(None, upstream=upstream) as tester:
-        result = tester.ask(timeout_s=0.25, is_selftest=True)
+    with open_bench(None, upstream=upstream) as (_, ask):
+        result = ask(timeout_s=0.25, is_selftest=True)
     assert result.count_frames("received") + result.count_frames("late") == COUNT
     assert (result.answers.aaaa_queries, result.answers.a_queries) == (COUNT, 0)
 
 
 @pytest.mark.alone  # the server is stopped for longer than the timeout
 def test_delayed_authoritative_server_makes_trial_invalid():
-    with DnsBed(None) as tester:
-        tester.ask(is_selftest=True)
-        server = tester.bench.open()._dns._server
+    with open_bench(None) as (bench, ask):
+        ask(is_selftest=True)
+        server = bench.open()._dns._server
         for after_s, number in ((0.2, signal.SIGSTOP), (0.8, signal.SIGCONT)):
             threading.Timer(after_s, os.kill, (server.pid, number)).start()
         with pytest.raises(AssertionError, match="waited .* s for the server"):
-            tester.ask(timeout_s=0.25, is_selftest=True)
-        tester.ask(is_selftest=True)
+            ask(timeout_s=0.25, is_selftest=True)
+        ask(is_selftest=True)

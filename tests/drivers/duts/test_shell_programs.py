@@ -120,11 +120,11 @@ def test_process_tree_is_found_without_ps(sh):
     assert numbers == [str(parent.pid), child]
 
 
-def start_timer(sh, place, undo, **more):
+def start_timer(sh, place, undo, *, limit_s=1, **more):
     (place / "undo.sh").write_text(undo)
     (place / "guard").mkdir()
     (place / "guard/token").write_text("token\n")
-    return start(sh, build_timer_script(str(place), "token", 2, **more))
+    return start(sh, build_timer_script(str(place), "token", limit_s, **more))
 
 
 def test_timer_undoes_and_kills_lock_holder_after_silence(sh, tmp_path):
@@ -145,7 +145,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
     finally:
         beats.kill()
         beats.wait()
-    assert "2 s without a confirmation" in (tmp_path / "guard/fired").read_text()
+    assert "1 s without a confirmation" in (tmp_path / "guard/fired").read_text()
 
 
 def test_timer_retries_failed_undo(sh, tmp_path):
@@ -155,7 +155,7 @@ def test_timer_retries_failed_undo(sh, tmp_path):
 
 
 def test_timer_reports_remaining_time_and_can_be_removed(sh, tmp_path):
-    timer = start_timer(sh, tmp_path, "touch undone\n")
+    timer = start_timer(sh, tmp_path, "touch undone\n", limit_s=60)
     pid = tmp_path / "guard/pid"
     wait_until(lambda: pid.exists() and pid.read_text(), "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
