@@ -6,12 +6,10 @@ import shlex
 import pytest
 from v6t.core.config import compatibility
 from v6t.core.config.plugins import list_names
-from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.registry import list_driver_names, make_driver
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
-from . import intents
 from .support import run_shell
 
 EAM = "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/64}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/64}]"
@@ -116,22 +114,16 @@ def test_non_openbsd_system_error_names_ssh_option():
     ("jool", "technologies", "clat, mapt-br, mapt-ce, nat64, siit"),
     ("jool", "versions", "4.0.9, 4.1.9, 4.1.15, 4.2.0-rc3"),
     ("nftables", "settings", "udp_timeout_s, port_block"),
+    ("nftables", "operations", "count sessions, read the size of the table, empty the table, filter, answer SNMP, speak BGP, change routes, change its configuration"),
     ("openbsd-pf", "timers", "timeout_s"),
     ("openbsd-pf", "counters", "cpu, pf, table"),
     ("tayga", "options", "queue_length, ipv4_addr, ipv6_addr, mend_checksums, program, workers"),
     ("network-cli", "technologies", "any"),
     ("linux-router", "options", None),  # only options that all drivers have
+    ("linux-router", "operations", "filter, answer SNMP, speak BGP, change routes, change its configuration"),
 ])  # fmt: skip
 def test_capabilities_combine_technologies_of_driver(driver, row, value):
     assert dict(compatibility.list_capabilities(driver)).get(row) == value
-
-
-def test_capabilities_list_planned_operations():
-    stateful = find_capabilities(make_driver("nftables", {}), intents.make_nat44())
-    assert {"count sessions", "empty the table", "filter"} <= set(stateful["operations"])
-    stateless = find_capabilities(make_driver("linux-router", {}), intents.ROUTER6)
-    assert not {"count sessions", "empty the table"} & set(stateless["operations"])
-    assert all(stateless.values())
 
 
 def test_plugins_command_shows_driver_capabilities():

@@ -262,12 +262,6 @@ def test_text_block_is_split_into_lines():
     assert make_cli_driver(configure="one\n\n  two  \n").options.configure == ("one", "  two")
 
 
-def test_device_timer_is_cancelled_only_while_it_runs():
-    steps = make_router_plan(make_cli_driver()).steps
-    assert steps[3].command == "configure confirm"
-    assert [step.gone_test for step in steps] == ["", "4", "", ""]
-
-
 def test_plan_that_cuts_session_is_rejected():
     driver = make_cli_driver()
     ends = "server 2001:db8::9\nclient 2001:2::5\n"
@@ -434,18 +428,19 @@ def log_in(monkeypatch):
         yield start
 
 
-def test_questions_and_pagers_are_answered(log_in):
-    dialogue = log_in(answers={r"\[confirm\]$": ""})
-    assert dialogue.run("sure\nx").out.split() == ["Proceed?", "[confirm]"]
-    assert dialogue.run("pages").out == "last\n"
-
-
-def test_no_line_is_sent_after_rejected_line(log_in):
-    dialogue = log_in()
-    assert "% Invalid input detected" in dialogue.run("x\nbad\ny").err
+@pytest.mark.parametrize(("options", "command", "answer", "error"), [
+    ({"answers": {r"\[confirm\]$": ""}}, "sure\nx", "Proceed? [confirm]\n\n", ""),
+    ({}, "pages", "last\n", ""),
+    ({}, "x\nbad\ny", "", "% Invalid input detected"),
+    ({"errors": ["^no such line:"]}, "silent", "", "'silent'"),  # the error follows the echo
+    ({"abort": ["back"]}, "deeper", "", "'R1(config)#'"),
+])  # fmt: skip
+def test_answer_or_error_ends_at_first_prompt(log_in, options, command, answer, error):
+    dialogue = log_in(**options)
+    output = dialogue.run(command)
+    assert (output.status, output.out) == (bool(error), answer)
+    assert error in output.err
     assert dialogue.run("x").status == 0
-    # the error follows the echo
-    assert "'silent'" in log_in(errors=["^no such line:"]).run("silent").err
 
 
 @pytest.mark.parametrize(("line", "abort"), [
@@ -465,12 +460,6 @@ def test_interrupted_line_ends_login(log_in, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         dialogue.run("x")
     assert not dialogue.is_alive
-
-
-def test_lines_ending_in_other_mode_are_an_error(log_in):
-    dialogue = log_in(abort=["back"])
-    assert "'R1(config)#'" in dialogue.run("deeper").err
-    assert dialogue.is_alive
 
 
 def test_password_is_tried_once_and_hidden(log_in):

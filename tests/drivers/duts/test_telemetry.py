@@ -281,12 +281,3 @@ def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
         (figure,) = get_readings("jool", intent)["jool"].parse(f"{name},1\n")
         assert figure.startswith(words)
         assert figure.endswith(f"({name})")
-
-
-def test_zero_counters_are_requested():
-    """Without zeros, the first increase of a counter would be missed."""
-    for intent in (intents.SIIT, intents.make_nat64()):
-        readings = get_readings("jool", intent)
-        assert " stats display --all --csv" in readings["jool"].command
-        assert ("table" in readings) == (intent is not intents.SIIT)
-    assert " --all " in make_driver("jool", {}).get_session_reading(intent).command
