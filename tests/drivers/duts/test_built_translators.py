@@ -1,7 +1,5 @@
 """Translators: handling of traffic classes in the lab, and versions of programs and modules."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

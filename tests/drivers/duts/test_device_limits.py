@@ -1,7 +1,5 @@
 """Settings and versions that a driver does not support are rejected before any change."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from ipaddress import IPv4Network
@@ -12,13 +10,6 @@ from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.dns64 import Dns64
-from v6t.plugins.dslite import DsLiteAftr
-from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
-from v6t.plugins.nat44 import Nat66
-from v6t.plugins.nat64 import Nat64, Nat64Params
-from v6t.plugins.nptv6 import Nptv6
-from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
@@ -40,8 +31,12 @@ def is_rejected(driver, intent, **options):
     return False
 
 
+def make_intent(plugin, **params):
+    return parameter_values.Base(plugin).make_technology(**params).make_dut_intent()
+
+
 def make_siit(**params):
-    return Siit(SiitParams.model_validate({**SIIT_PARAMS, **params}))
+    return make_intent("siit", **{**SIIT_PARAMS, **params})
 
 
 def make_mapped_siit(ipv6):
@@ -49,29 +44,24 @@ def make_mapped_siit(ipv6):
     return make_siit(eam=eam, prefix=None, ipv4_hosts={"first": "198.19.0.0"})
 
 
-def make_nat64(**params):
-    return Nat64(Nat64Params(**params))
-
-
-@pytest.mark.parametrize(("technology", "options", "versions"), [
-    (Siit(), {}, ()),
-    (make_nat64(), {}, ()),
+@pytest.mark.parametrize(("intent", "options", "versions"), [
+    (intents.SIIT, {}, ()),
+    (make_intent("nat64"), {}, ()),
     (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # the prefix is not the Well-Known Prefix
     (make_mapped_siit("64:ff9b::/120"), {}, VERSIONS[:5]),
     (make_mapped_siit("64:ff9b:1::/120"), {}, VERSIONS[:3]),
     (make_mapped_siit("100::/120"), {}, ()),
-    (make_nat64(prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-    (make_nat64(prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-    (make_nat64(prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
-    (make_nat64(prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
-    (make_nat64(prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
-    (make_nat64(prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
+    (make_intent("nat64", prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+    (make_intent("nat64", prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+    (make_intent("nat64", prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
+    (make_intent("nat64", prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
+    (make_intent("nat64", prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
+    (make_intent("nat64", prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
     (make_siit(prefix="64:ff9b::/96", ipv4_hosts={"first": "198.18.0.2"}, ipv6_hosts={"first": "9.9.9.9"}), {}, ()),
-    (make_nat64(), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
+    (make_intent("nat64"), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
 ])  # fmt: skip
-def test_tayga_versions_reject_unsupported_addresses(technology, options, versions):
-    driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
-    intent = technology.make_dut_intent()
+def test_tayga_versions_reject_unsupported_addresses(intent, options, versions):
+    driver = {"siit": "tayga", "nat64": "tayga-nftables"}[intent.technology]
     rejecting = tuple(v for v in VERSIONS if is_rejected(driver, intent, version=v, **options))
     assert rejecting == versions
 
@@ -91,13 +81,9 @@ def test_wrong_option_is_rejected(driver, option, valid, wrong, code):
 
 def test_recursor_versions_with_unknown_settings_are_rejected():
     versions = ("4.3.9", "4.4.0", "4.8", "4.8.8", "5.1.7", "5.2.0", "5.3.1")
-    intent = Dns64().make_dut_intent()
+    intent = make_intent("dns64")
     rejected = [v for v in versions if is_rejected("pdns-recursor", intent, version=v)]
     assert rejected == ["4.3.9", "5.2.0", "5.3.1"]
-
-
-def make_intent(plugin, **params):
-    return parameter_values.Base(plugin).make_technology(**params).make_dut_intent()
 
 
 TWO_RELAYS = """\
@@ -109,8 +95,8 @@ RUNNING, EI = {"start": False}, {"nat44": "ei"}
 OLD_TAYGA = {"version": "0.9.2-8"}
 VPP_EI = {**RUNNING, **EI}
 MAPE, NAT44, NAT64 = intents.make_paper_mape(), intents.make_nat44(), intents.make_nat64()
-MAPT, MAPT_CE = intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96"), MapTCe().make_dut_intent()
-LWB4, NPT = LwB4().make_dut_intent(), Nptv6().make_dut_intent()
+MAPT, MAPT_CE = intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96"), make_intent("mapt-ce")
+LWB4, NPT = make_intent("lwb4"), make_intent("nptv6")
 # Sections of the survey.
 LOADED = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": ""}
 LISTED = "/usr/lib/vpp_plugins:\nmap_plugin.so\nnat_plugin.so\n"
@@ -219,7 +205,7 @@ REJECTED = [
       for intent, other in ((MAPT, "mapt-br on VPP"), (MAPT_CE, "mapt-ce on nat46"))),
     ("nat46", intents.SIIT, {"module": "/nowhere/nat46.ko"}, {"sections": {"module": "none\n"}},
      "missing-kernel-module", ["/nowhere/nat46.ko", "https://github.com/ayourtch/nat46", "--set-dut module=FILE"]),
-    ("ip6-tunnel", MapECe().make_dut_intent(), {}, {"sections": {"ip6_tunnel": "none\n"}}, "missing-kernel-module", ["ip6_tunnel"]),
+    ("ip6-tunnel", make_intent("mape-ce"), {}, {"sections": {"ip6_tunnel": "none\n"}}, "missing-kernel-module", ["ip6_tunnel"]),
     ("ip6-tunnel", B4, {"checks": True}, {}, "unsupported-by-device", []),
     *(("tayga", intents.SIIT, {"workers": 2, "version": version}, {}, "unsupported-by-version", [])
       for version in ("0.9.2-8", "unknown", "0.9.6")),
@@ -280,7 +266,7 @@ def with_sessions(intent, sessions):
 
 
 @pytest.mark.parametrize(("driver", "intent", "options", "line"), [
-    *(("nftables66", Nat66().make_dut_intent(), {"rfc_timers": True}, f"nf_conntrack_{timer}") for timer in (
+    *(("nftables66", make_intent("nat66"), {"rfc_timers": True}, f"nf_conntrack_{timer}") for timer in (
         "icmp_timeout=66", "icmpv6_timeout=66", "tcp_timeout_established=8184", "tcp_timeout_syn_sent=264",
         "tcp_timeout_time_wait=264",
     )),
@@ -340,15 +326,14 @@ def test_learned_default_route_survives_forwarding():
     assert "net.ipv6.conf.mgmt.accept_ra=2" in driver.plan(intents.ROUTER4, facts).steps[0].command
 
 
-MAP_E_CE = MapECe().make_dut_intent().configuration
+MAP_E_CE = make_intent("mape-ce").configuration
 
 
 def test_ip6_tunnel_header_profile_follows_options():
-    intent = LwB4().make_dut_intent()
-    profile = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(intent)
+    profile = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(LWB4)
     assert (profile.tunnel_hop_limit, profile.outer_ecn) == (200, "reset")
     assert (profile.outer_dscp, profile.inner_dscp) == ("copied", "copied")
-    profile = make_driver("ip6-tunnel", {"dscp": "pipe"}).get_header_profile(intent)
+    profile = make_driver("ip6-tunnel", {"dscp": "pipe"}).get_header_profile(LWB4)
     assert (profile.outer_dscp, profile.inner_dscp) == ("zero", "kept")
 
 
@@ -358,7 +343,7 @@ def test_drop_rules_accept_exactly_the_port_set():
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])
     accepted = [port for port in range(65536) if port & mask == psid and port >= floor]
-    ports = MapECe().params.customer.ports
+    ports = parameter_values.Base("mape-ce").make_technology().params.customer.ports
     assert accepted == [port for port in range(65536) if port in ports]
     assert accepted
 
@@ -393,7 +378,7 @@ def test_ip6_tunnel_is_aftr_side_for_one_b4():
     assert "ip rule add priority 8676 iif right lookup 8676" in commands
     assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in steps)
     with expect_error("unsupported-by-device", mentions="16"):
-        make_plan("chain", DsLiteAftr().make_dut_intent(), parts=parts)
+        make_plan("chain", make_intent("dslite-aftr"), parts=parts)
 
 
 def test_vpp_version_is_parsed():

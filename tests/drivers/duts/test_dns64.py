@@ -1,7 +1,5 @@
 """DNS64 servers in namespaces: configuration, answers, flush, rollback and wrong answers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

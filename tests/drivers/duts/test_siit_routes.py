@@ -1,13 +1,9 @@
 """Routes and addresses of translators, by which every host is reachable without loops or collisions."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from itertools import chain
-from typing import Any
 
 import pytest
 from v6t.base.errors import UsageError
@@ -40,31 +36,25 @@ NESTED = {
 PREFIXED = {**NESTED, "prefix": "2001:db8:6400::/40"}
 
 
-def make_translator(**params: Any) -> Siit:
+def make_translator(**params):
     return Siit(SiitParams.model_validate(params))
 
 
-def find_interfaces(routes: dict[Any, set[str]], address: Any) -> set[str]:
+def find_interfaces(routes, address):
     """Return the interfaces of the longest prefix that contains an address."""
     matching = [n for n in routes if n.version == address.version and address in n]
     return routes[max(matching, key=lambda n: n.prefixlen)] if matching else set()
 
 
-def list_hosts(hosts: Any, technology: Siit) -> list[tuple[Any, Any]]:
-    """Return the IPv4 and IPv6 address of every host that is mapped in both directions."""
-    mappings = technology.params.mappings
-    numbers = range(int(hosts.first), int(hosts.last_host) + 1)
-    pairs = [(ipv4, mappings.to_ipv6(ipv4)) for ipv4 in map(ip_address, numbers)]
-    return [(ipv4, ipv6) for ipv4, ipv6 in pairs if ipv6 and mappings.to_ipv4(ipv6) == ipv4]
-
-
-def list_host_interfaces(technology: Siit, routes: dict[Any, set[str]]) -> Iterator[Any]:
-    """Yield each host's side, and the interfaces of the routes to its two addresses."""
+def list_hosts(technology):
+    """Yield side, address and translated address of every host that is mapped in both directions."""
+    params, mappings = technology.params, technology.params.mappings
     ipv6_side, ipv4_side = technology._order_by_link("left", "right")
-    for ipv4, ipv6 in list_hosts(technology.params.ipv6_hosts, technology):
-        yield ipv6_side, find_interfaces(routes, ipv6), find_interfaces(routes, ipv4)
-    for ipv4, ipv6 in list_hosts(technology.params.ipv4_hosts, technology):
-        yield ipv4_side, find_interfaces(routes, ipv4), find_interfaces(routes, ipv6)
+    for side, hosts in ((ipv6_side, params.ipv6_hosts), (ipv4_side, params.ipv4_hosts)):
+        for ipv4 in map(ip_address, range(int(hosts.first), int(hosts.last_host) + 1)):
+            ipv6 = mappings.to_ipv6(ipv4)
+            if ipv6 and mappings.to_ipv4(ipv6) == ipv4:
+                yield (side, ipv6, ipv4) if side == ipv6_side else (side, ipv4, ipv6)
 
 
 def test_siit_routes_use_prefix_for_unmapped_hosts_only():
@@ -85,11 +75,12 @@ def test_siit_plan_routes_every_host_to_its_side(driver, translator, params, ori
     except UsageError:
         pytest.skip("the device cannot have these mappings")
     lines = "\n".join(f"{step.command}\n{step.text}" for step in plan.steps)
-    routes: dict[Any, set[str]] = {}
+    routes = {}
     for net, interface in _ROUTE.findall(lines):
         assert routes.setdefault(ip_network(net), {interface}) == {interface}
-    for side, interfaces, mapped_interfaces in list_host_interfaces(technology, routes):
-        assert (interfaces, mapped_interfaces) == ({side}, translator)
+    for side, address, translated in list_hosts(technology):
+        assert find_interfaces(routes, address) == {side}
+        assert find_interfaces(routes, translated) == translator
 
 
 @pytest.mark.parametrize(("params", "route", "expected"), [
