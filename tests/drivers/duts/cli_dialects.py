@@ -89,8 +89,8 @@ class FakeRouterServer(sshserver.Server):
         )
         self.shell("mkdir -p /run/fakerouter")
 
-    def set_fault(self, name: str, text: str) -> None:
-        """Write a fault file of the fake router; an empty text removes the fault."""
+    def write_file(self, name: str, text: str) -> None:
+        """Write a file of the fake router; an empty text removes it."""
         path = f"/run/fakerouter/{name}"
         self.shell(f"cat >{path}" if text else f"rm -f {path}", text)
 
@@ -103,6 +103,3 @@ class FakeRouterServer(sshserver.Server):
     def received_lines(self) -> list[str]:
         """Return all lines that the router has received."""
         return self.shell("cat /run/fakerouter/typed 2>/dev/null; true").splitlines()
-
-    def clear_received_lines(self) -> None:
-        self.shell("rm -f /run/fakerouter/typed")

@@ -159,7 +159,6 @@ def test_short_form_of_ssh_option_is_parsed():
 def test_jump_hosts_are_parsed():
     hops = SshOptions(host="dut", jump="alice@bastion:2222,[2001:db8::1]:22").hops
     assert hops == {"alice@bastion:2222": "bastion", "[2001:db8::1]:22": "2001:db8::1"}
-    assert SshOptions(host="2001:db8::1").host == "2001:db8::1"
 
 
 def test_several_jump_hosts_are_left_to_ssh():

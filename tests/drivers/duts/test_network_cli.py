@@ -6,6 +6,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -72,7 +73,7 @@ def test_prompt_is_recognized():
     ("[~R1]", "[*R1]", True),
 ])  # fmt: skip
 def test_prompt_of_another_mode_contains_the_name(first, later, same):
-    dialogue = CliTransport(EchoLogin(), CliOptions())
+    dialogue = CliTransport(ECHO_LOGIN, CliOptions())
     dialogue._text = first
     dialogue._store_home_prompt()
     assert CliOptions().is_prompt(later, dialogue._stem)
@@ -400,27 +401,21 @@ for line in sys.stdin:
 """
 
 
-class EchoLogin:
-    """Login to the program ECHO, which echoes lines and answers some words specially."""
-
-    name = "R1"
-    terminal_command = (sys.executable, "-u", "-c", ECHO)
-
-    def open(self):
-        pass
-
-    close = open
+# Login to the program ECHO, which echoes lines and answers some words specially.
+ECHO_LOGIN = SimpleNamespace(
+    name="R1", terminal_command=(sys.executable, "-u", "-c", ECHO), open=Mock(), close=Mock()
+)
 
 
 @pytest.fixture
 def log_in(monkeypatch):
-    """Return a function that starts a dialogue with an ``EchoLogin``."""
+    """Return a function that starts a dialogue with ``ECHO``."""
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret")
     with ExitStack() as stack:
 
         def start(**options):
             options = CliOptions.model_validate({"enable": "enable", **options})
-            dialogue = CliTransport(EchoLogin(), options)
+            dialogue = CliTransport(ECHO_LOGIN, options)
             stack.callback(dialogue.close)
             dialogue.open()
             return dialogue

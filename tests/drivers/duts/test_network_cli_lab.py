@@ -33,11 +33,11 @@ def server(request):
 @pytest.fixture
 def device(server):
     """Provide the router of the module without configuration; reset it at the end."""
-    server.clear_received_lines()
+    server.write_file("typed", "")
     assert server.configuration == []
     yield server
     for name in ("cut", "enable", "minute"):
-        server.set_fault(name, "")
+        server.write_file(name, "")
     server.shell("rm -f /run/fakerouter/running /run/fakerouter/timer; "
                  "ip -6 route flush proto boot; ip -6 addr flush scope global")  # fmt: skip
 
@@ -113,7 +113,7 @@ def test_no_line_is_sent_without_lock(device, tmp_path):
 @only_ios
 def test_rollback_timer_uses_password_from_environment(device, tmp_path, monkeypatch):
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
-    device.set_fault("enable", "s3cret-enable")
+    device.write_file("enable", "s3cret-enable")
     with open_session(device, tmp_path, undo_after_s=2) as session:
         session.commit()
         assert device.configuration
@@ -156,7 +156,7 @@ def test_rejected_line_rolls_configuration_back(device, tmp_path):
 @only_ios
 @pytest.mark.parametrize("line", ["ipv6 route", "configure confirm"])
 def test_lost_connection_is_reopened_for_rollback(device, tmp_path, line):
-    device.set_fault("cut", line)
+    device.write_file("cut", line)
     with open_session(device, tmp_path) as session, expect_error("connection-lost"):
         session.commit()
     assert device.configuration == []
@@ -165,8 +165,8 @@ def test_lost_connection_is_reopened_for_rollback(device, tmp_path, line):
 @only_ios
 @pytest.mark.parametrize("timer_expires", [True, False])
 def test_unreachable_device_is_rolled_back_by_timer_or_later(device, tmp_path, timer_expires):
-    device.set_fault("minute", "1" if timer_expires else "")
-    device.set_fault("cut", "ipv6 route")
+    device.write_file("minute", "1" if timer_expires else "")
+    device.write_file("cut", "ipv6 route")
     with open_session(device, tmp_path, undo_after_s=0) as session:
         device.stop_listening()
         with expect_error("unreachable") as info:
@@ -179,7 +179,7 @@ def test_unreachable_device_is_rolled_back_by_timer_or_later(device, tmp_path, t
         wait_until(lambda: device.configuration == [], "the rollback by the device's timer")
     assert bool(device.configuration) is not timer_expires
     with open_session(device, tmp_path, undo_after_s=0) as session:
-        device.clear_received_lines()
+        device.write_file("typed", "")
         assert_undone(session)
     is_replaced = "configure replace flash:v6t-before force" in device.received_lines
     assert is_replaced is not timer_expires
@@ -206,7 +206,7 @@ def test_secrets_are_hidden_in_logs_records_and_output(router, tmp_path, monkeyp
     printed = ""
     (tmp_path / "run").mkdir()
     router.connect_sides(intents.LINKS)
-    router.set_fault("enable", "s3cret-enable")
+    router.write_file("enable", "s3cret-enable")
     path = write_router_testbed(router, tmp_path, configure="hostname {env:V6T_NOT_SET}\n")
     result = v6t("dut", "commit", "--plugin", "ipv6-router", "--testbed", path)
     assert (result.status, "V6T_NOT_SET" in result.err) == (4, True)

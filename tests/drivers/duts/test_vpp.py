@@ -115,11 +115,12 @@ def test_missing_ce_propagation_of_tunnel_is_detected(plugin):
 
 @contextmanager
 def start_bare_device(intent):
-    """Start a device's namespace and interfaces without configuration."""
+    """Start a device's namespace and interfaces without configuration; yield its shell and the lab."""
     dut = LabDut(make_driver("linux-router", {}), intent)
     dut.start = lambda lab: None
     with closing(Bed(intent.links, dut)) as bed:
-        yield dut, bed.open()
+        lab = bed.open()
+        yield dut._make_transport(), lab
 
 
 def list_commands(text):
@@ -133,8 +134,7 @@ def test_printed_plan_produces_frame_of_mapperf_paper():
     words = ("--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0")
     result = v6t("dut", "plan", *words, "--set-dut", f"program={PROGRAM}")
     assert result.status == 0, result.err
-    with start_bare_device(intents.make_paper_mape()) as (dut, lab):
-        shell = dut._make_transport()
+    with start_bare_device(intents.make_paper_mape()) as (shell, lab):
         assert shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out)).status == 0
         plan = shell.run("sh /run/plan")
         assert (plan.status, plan.err) == (0, "")
@@ -270,8 +270,7 @@ def start_foreign_vpp(intent, **more):
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
     sides = {"left": "host-left", "right": "host-right"}
     options = {"start": False, "socket": "/run/theirs/cli.sock", "vppctl": control, **sides, **more}
-    with start_bare_device(intent) as (dut, lab):
-        shell = dut._make_transport()
+    with start_bare_device(intent) as (shell, lab):
 
         def cli(command):
             return shell.run(f"{control} -s /run/theirs/cli.sock {command}").out
@@ -361,8 +360,7 @@ KERNEL_IP = ("ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; 
 
 def test_kernel_ip_configuration_is_restored():
     """Addresses, routes, forwarding and the state of a link are restored."""
-    with start_bare_device(intents.ROUTER4) as (dut, _):
-        shell = dut._make_transport()
+    with start_bare_device(intents.ROUTER4) as (shell, _):
         result = shell.run(
             "set -e; sysctl -q -w net.ipv6.conf.left.disable_ipv6=0 net.ipv6.conf.right.disable_ipv6=0; "
             "sysctl -q -w net.ipv4.conf.left.forwarding=1 net.ipv4.conf.right.forwarding=0; "
