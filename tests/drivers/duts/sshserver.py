@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +118,3 @@ class Server(ssh.LabSshServer):
 
     def list_processes(self) -> str:
         return self.shell("ps -eo args")
-
-
-def generate_key(path: Path) -> str:
-    """Write a new key pair; return a known_hosts line with the public key for localhost."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
-    kind, key = path.with_suffix(".pub").read_text().split()[:2]
-    return f"localhost {kind} {key}\n"

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+from v6t.core.cli import run_console
 from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
 from v6t.drivers.duts.session import telemetry as session_telemetry
@@ -34,6 +35,15 @@ def write_run_options(place, plugin, mode, driver, line_rate, **params):
     run.write_text(json.dumps(content))
     bed.write_text(json.dumps({"dut": {"driver": driver}, "line_rate": line_rate}))
     return run, "--testbed", bed, "--no-report", "-o", place / "out"
+
+
+@pytest.fixture(autouse=True)
+def short_trials(monkeypatch):
+    """Watch the device for less time, as the tester's processes use all cores, and more often."""
+    monkeypatch.setattr(run_console, "WATCH_DURATION_S", 2.0)
+    monkeypatch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
+    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)
+    monkeypatch.setattr(session_telemetry, "WATCH_INTERVAL_S", 0.25)
 
 
 @pytest.fixture
@@ -62,9 +72,6 @@ def find_bottleneck(tmp_path, monkeypatch):
                 super().close()
 
         monkeypatch.setattr(bottleneck, "Bench", BenchWithBottleneck)
-        monkeypatch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
-        monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)
-        monkeypatch.setattr(session_telemetry, "WATCH_INTERVAL_S", 0.25)
         result = v6t("dut", "bottleneck", out, "--duration", "2")
         assert result.status == 0, result.err
         (watched,) = json.loads((out / "results.json").read_text())["bottleneck"]
@@ -130,9 +137,8 @@ def test_exhausted_nat_ports_are_named_as_bottleneck(find_bottleneck):
     assert "limit" in telemetry["table"]
 
 
-def test_slow_tester_is_named_as_bottleneck(tmp_path, monkeypatch):
+def test_slow_tester_is_named_as_bottleneck(tmp_path):
     words = write_run_options(tmp_path, "ipv4-router", "forward", "linux-router", "1G")
-    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # the tester's processes use all cores
     # without root, a process cannot leave its user namespace
     start = v6t if os.geteuid() == 0 else v6t_process
     result = start("run", *words, "--bottleneck")

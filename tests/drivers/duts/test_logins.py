@@ -17,7 +17,6 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
-from . import sshserver
 from .remote_site import wait_until
 from .support import DUMMY, in_network_of, over_ssh, run_shell
 
@@ -39,13 +38,12 @@ def open_on_loopback(server, **options):
             transport.close()
 
 
-CLIENT = "Host *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"
+CLIENT = "Host relay\n  HostName localhost\n  ProxyJump 127.0.0.1\nHost *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"
 
 
-@pytest.mark.parametrize("line", ["HostName 127.0.0.1", "HostName localhost\n  ProxyJump 127.0.0.1"])  # fmt: skip
-def test_login_uses_ssh_configuration_file(line, server, tmp_path):
+def test_login_uses_ssh_configuration_file(server, tmp_path):
     files = {"key": server.directory / "id", "known": server.directory / "known_hosts"}
-    (tmp_path / "config").write_text(f"Host relay\n  {line}\n{CLIENT.format(**files)}")
+    (tmp_path / "config").write_text(CLIENT.format(**files))
     config = str(tmp_path / "config")
     assert open_on_loopback(server, host="relay", config=config).startswith("in\n")
 
@@ -280,7 +278,8 @@ def test_failed_login_has_error_code(make_options, code, login, tmp_path):
     (tmp_path / "empty").write_text("")
     config = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
     (tmp_path / "config").write_text(config)
-    (tmp_path / "changed").write_text(sshserver.generate_key(tmp_path / "id"))
+    run_shell(f"ssh-keygen -q -t ed25519 -N '' -f {tmp_path}/id")
+    (tmp_path / "changed").write_text(f"localhost {(tmp_path / 'id.pub').read_text()}")
     with expect_error(code) as info:
         login(**make_options(lambda name: str(tmp_path / name)))
     assert ("ssh-keygen -R" in info.value.hint) is (code == "host-key-mismatch")
