@@ -14,7 +14,7 @@ from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import DutError, EnvironmentLacking, TesterError, UsageError, hides_interrupt
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.devices import make_audited_device, make_session
+from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.prober import ProberRole
@@ -134,7 +134,9 @@ def _open_lab_device(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
         problem = "no device is configured for the audit"
         raise UsageError(problem, "name a driver with --dut", code="missing-driver")
     links = setup.technology.make_dut_intent().emulated_links
-    device = make_audited_device(setup.driver, setup.device_view, setup.intent, build_device)
+    device = make_lab_device(
+        setup.driver, setup.device_view, setup.intent, build_model=build_device
+    )
     bed = stack.enter_context(closing(Bed(links, device)))
     prober = setup.tester.make_prober(links, bed)
     if prober is None:

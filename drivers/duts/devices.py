@@ -89,13 +89,23 @@ def _make_chain_session(
 
 
 def make_lab_device(
-    driver: Driver, technology: DeviceTechnology, intent: Intent, record_dir: Path | None = None
+    driver: Driver,
+    technology: DeviceTechnology,
+    intent: Intent,
+    record_dir: Path | None = None,
+    build_model: Callable[[Any], PacketModel] | None = None,
 ) -> LabDevice:
-    """Return the device under test of the lab, between the two cables to the tester."""
+    """Return the device under test of the lab, between the two cables to the tester.
+
+    Args:
+        build_model: makes the packet model that an audit uses in place of the reference device.
+    """
     if isinstance(driver, ReferenceDriver):
-        links, faults = technology.links, driver.options.faults
-        octets = compute_frame_octets(links)
-        return ReferenceLabDevice(technology, octets, faults, swapped=links.swapped)
+        octets, swapped = compute_frame_octets(technology.links), technology.links.swapped
+        if build_model is not None:
+            return PacketModelDevice(build_model(technology), octets, swapped=swapped)
+        faults = driver.options.faults
+        return ReferenceLabDevice(technology, octets, faults, swapped=swapped)
     if not driver.is_chain:
         return (driver.lab_device_type or LabDut)(driver, intent, record_dir)  # type: ignore[no-any-return]
     references = {part.name: part for part in technology.parts}
@@ -112,19 +122,3 @@ def make_lab_device(
             lab_part = ReferenceLabDevice(reference.reference, octets, swapped=swapped)
         lab_parts.append((part, lab_part))
     return LabChain(driver.name, lab_parts, swapped=intent.links.swapped)
-
-
-def make_audited_device(
-    driver: Driver,
-    technology: DeviceTechnology,
-    intent: Intent,
-    build_model: Callable[[Any], PacketModel],
-) -> LabDevice:
-    """Return the lab device whose answers to single frames an audit checks.
-
-    The reference device is replaced by one that answers as the packet model does.
-    """
-    if not isinstance(driver, ReferenceDriver):
-        return make_lab_device(driver, technology, intent)
-    links, model = technology.links, build_model(technology)
-    return PacketModelDevice(model, compute_frame_octets(links), swapped=links.swapped)

@@ -23,7 +23,7 @@ from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import ConnectionTable, TableLocation, find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames, select_directions
-from v6t.intent.device import Links, make_host_arguments
+from v6t.intent.device import Links, Port, make_host_arguments
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.streams import StreamSet
@@ -49,11 +49,12 @@ class EmbeddedTester(BedTester):
     def __init__(self, links: Links, device: LabDevice | None) -> None:
         self._links = links
         sides = links.get_port("left"), links.get_port("right")
-        self._ports: dict[Direction, tuple[str, str]] = {"forward": sides, "reverse": sides[::-1]}
+        self._ports: dict[Direction, tuple[Port, Port]] = {"forward": sides, "reverse": sides[::-1]}
         """Sending and receiving interface of each direction."""
         self._bed = Bed(links, device)
         self._loopback = device is None
-        self._workers: dict[str, Worker] = {}
+        self._senders: dict[Direction, Worker] = {}
+        self._receivers: dict[Direction, Worker] = {}
         self._streams: Mapping[Direction, StreamSet] = {}
         self._nonce = 0
         self._connections = ConnectionTable()
@@ -81,13 +82,13 @@ class EmbeddedTester(BedTester):
                 text = f"a {direction} frame is longer than the lab's links carry"
                 raise TesterError(text, code="frame-too-long")
             judges = {"oracle": None if self._loopback else oracle, "connections": known}
-            self._get_sender(direction).submit("load", streams=stream_set)
-            self._get_receiver(direction).submit(
+            self._senders[direction].submit("load", streams=stream_set)
+            self._receivers[direction].submit(
                 "load", streams=stream_set, direction=direction, **judges
             )
         for direction in streams:
-            self._get_sender(direction).answer()
-            self._get_receiver(direction).answer()
+            self._senders[direction].answer()
+            self._receivers[direction].answer()
         if self._tcp is not None:
             self._tcp.load(streams)
 
@@ -138,24 +139,26 @@ class EmbeddedTester(BedTester):
         }
 
     def close(self) -> None:
-        for worker in self._workers.values():
-            worker.close()
-        self._workers.clear()
+        for workers in (self._senders, self._receivers):
+            for worker in workers.values():
+                worker.close()
+            workers.clear()
         self._close_exchanges()
         self._connections.close()
         self._bed.close()
 
     def _start_workers(self) -> None:
-        if self._workers:
+        if self._senders:
             return
+        place, links = self._make_worker_arguments(), self._links
         try:
-            for side in (LEFT, RIGHT):
-                place: dict[str, Any] = {"interface": side, **self._make_worker_arguments()}
-                hosts = make_host_arguments(self._links.get_link(side))
-                sender, receiver = f"{side} sender", f"{side} receiver"
-                self._workers[sender] = Worker(sender, Sender, **place)
-                self._workers[receiver] = Worker(receiver, Receiver, hosts=hosts, **place)
-            for worker in self._workers.values():
+            for d, (left, right) in self._ports.items():
+                hosts = make_host_arguments(links.get_link(right))
+                self._senders[d] = Worker(f"{left} sender", Sender, interface=left, **place)
+                self._receivers[d] = Worker(
+                    f"{right} receiver", Receiver, interface=right, hosts=hosts, **place
+                )
+            for worker in (*self._senders.values(), *self._receivers.values()):
                 worker.answer()
         except BaseException:
             self.close()
@@ -166,12 +169,6 @@ class EmbeddedTester(BedTester):
             raise TesterError("the lab is not open", code="lab-failed")
         pid = self._bed.lab.tester.pid
         return {"namespace": pid, "frame_octets": compute_frame_octets(self._links)}
-
-    def _get_sender(self, direction: Direction) -> Worker:
-        return self._workers[f"{self._ports[direction][0]} sender"]
-
-    def _get_receiver(self, direction: Direction) -> Worker:
-        return self._workers[f"{self._ports[direction][1]} receiver"]
 
     def _open_tcp(self) -> TcpWorkers:
         if self._tcp is None:
@@ -188,8 +185,8 @@ class EmbeddedTester(BedTester):
 
     def _prepare_trial(self, trial: Trial) -> None:
         """Send neighbor requests from the tester's hosts to the device, then wait for the pause."""
-        for side in (LEFT, RIGHT):
-            self._workers[f"{side} receiver"].ask("introduce_hosts")
+        for receiver in self._receivers.values():
+            receiver.ask("introduce_hosts")
         time.sleep(trial.pause_s)
 
     def _run_phase(
@@ -225,13 +222,13 @@ class EmbeddedTester(BedTester):
         """
         self._nonce = (self._nonce + 1) % 256
         for direction in directions:
-            self._get_sender(direction).ask("connect", table=None if learn else table, alone=alone)
+            self._senders[direction].ask("connect", table=None if learn else table, alone=alone)
             streams = self._streams[direction].streams
             chosen = [find_foreground(self._streams[direction])] if alone else streams
             shares = count_frames([s.weight for s in chosen], trial.frames)
             frames = dict.fromkeys((s.name for s in streams), 0)
             frames |= {s.name: count for s, count in zip(chosen, shares, strict=True)}
-            self._get_receiver(direction).ask(
+            self._receivers[direction].ask(
                 "arm",
                 required=frames,
                 nonce=self._nonce,
@@ -245,15 +242,15 @@ class EmbeddedTester(BedTester):
         for direction in directions:
             timed = trial.delays is not None or trial.frame_timeout_s is not None
             order = {"start": start, "nonce": self._nonce, "timed": timed}
-            self._get_sender(direction).submit("send", pace=Pace.from_trial(trial), **order)
+            self._senders[direction].submit("send", pace=Pace.from_trial(trial), **order)
         deadline = trial.total_duration_s * 2 + DEADLINE_S
-        sent = {d: self._get_sender(d).answer(deadline) for d in directions}
+        sent = {d: self._senders[d].answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)
         if learn:
             deadline += trial.frames / LEARNING_FPS
         for direction in directions:
-            self._get_receiver(direction).submit("report")
-        reports = {d: self._get_receiver(d).answer(deadline) for d in directions}
+            self._receivers[direction].submit("report")
+        reports = {d: self._receivers[d].answer(deadline) for d in directions}
         self._bed.check()
         health: dict[str, Any] = {
             d: {"lateness_s": round(sent[d]["lateness_s"], 6), **reports[d]["health"]}

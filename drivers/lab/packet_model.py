@@ -59,7 +59,7 @@ class PacketModelDevice(WorkerDevice):
     """Device of the lab that is a packet-level model; swapped: its left is the lab's right."""
 
     def __init__(self, model: PacketModel, octets: int, *, swapped: bool = False) -> None:
-        super().__init__(PacketModelDut, octets, swapped, model=model)
+        super().__init__(PacketModelDut, octets, swapped=swapped, model=model)
 
     def flush(self) -> None:
         self._ask("flush")

@@ -27,28 +27,26 @@ class LabDevice(ABC):
 
     mtus_between: Sequence[int] = ()  # MTUs of the cables between several parts [octets]
 
-    def get_namespace_pids(self) -> list[int | None]:
-        """Return a process in the namespace of each part, or None for a new network namespace."""
-        return [None]
+    @property
+    def parts(self) -> Sequence[LabDevice]:
+        """Parts of the device in the order of the lab's cables, each in its own namespace."""
+        return [self]
 
-    def start(self, lab: Lab) -> None:
-        """Configure the device and wait until it forwards.
-
-        Raises:
-            EnvironmentLacking: a program or kernel feature is missing.
-            DutError: the device could not be configured.
-        """
-        if lab.device is None:
-            raise ValueError("a loopback lab has no place for a device")
-        self.prepare()
-        self.start_in_namespace(lab.device.pid)
+    def get_namespace_pid(self) -> int | None:
+        """Return a process in the part's namespace, or None for a new network namespace."""
+        return None
 
     def prepare(self) -> None:  # noqa: B027  (most need nothing)
         """Prepare before the first part of a device of several is started."""
 
     @abstractmethod
     def start_in_namespace(self, pid: int) -> None:
-        """Start the device in the network namespace of a process."""
+        """Configure the part in the network namespace of a process and wait until it forwards.
+
+        Raises:
+            EnvironmentLacking: a program or kernel feature is missing.
+            DutError: the device could not be configured.
+        """
 
     @property
     def session(self) -> DeviceSession | None:
@@ -82,14 +80,18 @@ class LabDevice(ABC):
 class WorkerDevice(LabDevice):
     """Device of the lab that is a worker process; swapped: its left is the lab's right."""
 
-    def __init__(self, role_class: type, octets: int, swapped: bool, **values: Any) -> None:
+    role = "reference device"  # name of the worker in messages
+
+    def __init__(
+        self, role_class: type, octets: int, *, swapped: bool = False, **values: Any
+    ) -> None:
         left, right = (RIGHT, LEFT) if swapped else (LEFT, RIGHT)
         self._role_class = role_class
         self._values = {**values, "left": left, "right": right, "frame_octets": octets}
         self._worker: Worker | None = None
 
     def start_in_namespace(self, pid: int) -> None:
-        worker = Worker("reference device", self._role_class, namespace=pid, **self._values)
+        worker = Worker(self.role, self._role_class, namespace=pid, **self._values)
         self._worker = worker
         worker.answer()
 
@@ -99,8 +101,8 @@ class WorkerDevice(LabDevice):
     def report(self) -> dict[str, Any]:
         return self._ask("report") or {}
 
-    def _ask(self, request: str) -> Any:
-        return None if self._worker is None else self._worker.ask(request)
+    def _ask(self, request: str, **arguments: Any) -> Any:
+        return None if self._worker is None else self._worker.ask(request, **arguments)
 
     def close(self) -> None:
         if self._worker is not None:
@@ -119,7 +121,7 @@ class ReferenceLabDevice(WorkerDevice):
         *,
         swapped: bool = False,
     ) -> None:
-        super().__init__(ReferenceDut, octets, swapped, oracle=oracle, faults=faults)
+        super().__init__(ReferenceDut, octets, swapped=swapped, oracle=oracle, faults=faults)
 
     def describe(self) -> dict[str, Any]:
         what = "reference translation behind two rings"
@@ -140,14 +142,16 @@ class Bed:
         self.lab: Lab | None = None
 
     def open(self) -> Lab:
-        device = self.device
+        parts = [] if self.device is None else self.device.parts
         try:
             mtus = [self._links.get_link(side).mtu for side in (LEFT, RIGHT)]
-            pids = () if device is None else device.get_namespace_pids()
-            between = () if device is None else device.mtus_between
+            pids = [part.get_namespace_pid() for part in parts]
+            between = () if self.device is None else self.device.mtus_between
             lab = self.lab = Lab(*mtus, device_pids=pids, mtus_between=between)
-            if device is not None:
-                device.start(lab)
+            for part in parts:
+                part.prepare()
+            for part, namespace in zip(parts, lab.devices, strict=True):
+                part.start_in_namespace(namespace.pid)
         except BaseException as exc:
             try:
                 self.close()

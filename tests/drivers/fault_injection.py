@@ -197,9 +197,13 @@ class ReplaceableDevice:
     def __getattr__(self, name):
         return getattr(self._device, name)
 
-    def start(self, lab):
-        self._pid = lab.device.pid
-        self._device.start(lab)
+    @property
+    def parts(self):
+        return [self]
+
+    def start_in_namespace(self, pid):
+        self._pid = pid
+        self._device.start_in_namespace(pid)
 
     def replace(self, device):
         self._device.close()
@@ -275,7 +279,7 @@ class FaultBench:
 
 def list_senders(tester):
     if tester.name == "embedded":
-        return [tester._workers["left sender"].pid]
+        return [tester._senders["forward"].pid]
     pid = tester.attachment.server.process.pid
     return [pid, *list_descendants(pid)]
 

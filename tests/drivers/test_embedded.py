@@ -100,7 +100,7 @@ def test_second_rate_follows_flows_that_start_at_intervals(tester_with_two_class
 
 def measure_with_stopped_receiver(tester, trial, continues_s):
     """Measure a trial during which the receiver is stopped after 0.25 s and continued later."""
-    receiver = tester._workers["right receiver"]
+    receiver = tester._receivers["forward"]
     tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # fills caches
     for after_s, number in ((0.25, signal.SIGSTOP), (continues_s, signal.SIGCONT)):
         timer = threading.Timer(after_s, os.kill, (receiver.pid, number))

@@ -351,8 +351,9 @@ def test_lab_is_closed_after_a_failed_rollback(monkeypatch, caplog):
     lab = Mock()
     monkeypatch.setattr(setup, "Lab", lambda *_, **__: lab)
     caplog.set_level(NOTICE)
-    device = Mock(mtus_between=(), **{"get_namespace_pids.return_value": [None]})
-    device.start.side_effect = DutError("no start", code="check-failed")
+    device = Mock(mtus_between=())
+    device.parts = [device]
+    device.prepare.side_effect = DutError("no start", code="check-failed")
     device.close.side_effect = DutError("no rollback", code="rollback-failed")
     bed = setup.Bed(Links(), device)
     with expect_error("rollback-failed"):

@@ -8,7 +8,6 @@ scheduled like any other and cannot keep the requested delay exactly.
 from __future__ import annotations
 
 import heapq
-import select
 import socket
 import time
 from dataclasses import dataclass
@@ -16,10 +15,8 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.drivers.lab.ring import RxRing, TxRing
-from v6t.drivers.lab.setup import LabDevice
-from v6t.drivers.lab.workers import Worker
+from v6t.drivers.lab.ring import RxRing, TxRing, poll_rings
+from v6t.drivers.lab.setup import WorkerDevice
 from v6t.packets import trailer
 from v6t.tools.accuracy.impairments import Impairer, Impairments
 
@@ -142,10 +139,7 @@ class KnownDeviceProcess:
 
     def idle(self, pipe: Connection) -> None:
         """Forward frames until a request arrives."""
-        poll = select.poll()
-        poll.register(pipe.fileno(), select.POLLIN)
-        for ring in (self._rx, self._reverse_rx):
-            poll.register(ring.socket, select.POLLIN | select.POLLERR)
+        poll = poll_rings([self._rx, self._reverse_rx], pipe.fileno())
         rounds = 0
         while True:
             rounds += 1
@@ -231,8 +225,10 @@ class KnownDeviceProcess:
         self._sent.append(numbers)
 
 
-class KnownDevice(LabDevice):
+class KnownDevice(WorkerDevice):
     """The known device between the lab's cables."""
+
+    role = "known device"
 
     def __init__(self, frame_octets: int) -> None:
         """Create the device without starting its process.
@@ -240,27 +236,15 @@ class KnownDevice(LabDevice):
         Args:
             frame_octets: longest frame, without FCS.
         """
-        self._frame_octets = frame_octets
-        self._worker: Worker | None = None
-
-    def start_in_namespace(self, pid: int) -> None:
-        """Start the process in the network namespace of another."""
-        self._worker = Worker(
-            *("known device", KnownDeviceProcess),
-            namespace=pid,
-            frame_octets=self._frame_octets,
-            left=LEFT,
-            right=RIGHT,
-        )
-        self._worker.answer()
+        super().__init__(KnownDeviceProcess, frame_octets)
 
     def start_trial(self, impairments: Impairments, seed: int = 0) -> None:
         """Use these settings from the next frame on, and discard earlier records."""
-        self._get_worker().ask("start_trial", impairments=impairments, seed=seed)
+        self._ask("start_trial", impairments=impairments, seed=seed)
 
     def end_trial(self) -> Truth:
         """Return what happened since :meth:`start_trial`, and stop impairing frames."""
-        truth: Truth = self._get_worker().ask("end_trial")
+        truth: Truth = self._ask("end_trial")
         return truth
 
     def check(self) -> None:
@@ -273,14 +257,3 @@ class KnownDevice(LabDevice):
     def describe(self) -> dict[str, Any]:
         """Return facts for the manifest."""
         return {"kind": "known", "what": "impairs frames as requested and records what it did"}
-
-    def close(self) -> None:
-        """End the process."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-
-    def _get_worker(self) -> Worker:
-        if self._worker is None:
-            raise ValueError("the known device is not started")
-        return self._worker

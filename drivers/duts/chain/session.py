@@ -13,7 +13,6 @@ from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.chain.driver import ChainPart
 from v6t.drivers.duts.session.plan_steps import StepComparison
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
 
 
@@ -140,22 +139,17 @@ class LabChain(LabDevice):
     ) -> None:
         self._kind = kind
         self._parts = list(parts)
-        devices = [device for _, device in parts]
-        self._cabled = devices[::-1] if swapped else devices  # in the order of the lab's cables
+        self._swapped = swapped
         between = [part.intent.links.right.mtu for part, _ in self._parts[:-1]]
         self.mtus_between = between[::-1] if swapped else between
 
-    def get_namespace_pids(self) -> list[int | None]:
-        return [pid for device in self._cabled for pid in device.get_namespace_pids()]
-
-    def start(self, lab: Lab) -> None:
-        for _, device in self._parts:
-            device.prepare()
-        for device, holder in zip(self._cabled, lab.devices, strict=True):
-            device.start_in_namespace(holder.pid)
+    @property
+    def parts(self) -> Sequence[LabDevice]:
+        devices = [device for _, device in self._parts]
+        return devices[::-1] if self._swapped else devices
 
     def start_in_namespace(self, pid: int) -> None:
-        raise TypeError(f"a chain does not fit into the one namespace of process {pid}")
+        raise TypeError("the parts of a chain are in separate namespaces")
 
     @property
     def session(self) -> ChainSession | None:

@@ -55,8 +55,8 @@ class LabDut(LabDevice):
     def session(self) -> Session | None:
         return self._session
 
-    def get_namespace_pids(self) -> list[int | None]:
-        return [self.create_namespaces()]
+    def get_namespace_pid(self) -> int:
+        return self.create_namespaces()
 
     def create_namespaces(self) -> int:
         """Create the namespaces of the device and return the id of a process in them."""
