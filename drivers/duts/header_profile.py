@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -14,13 +14,15 @@ from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import HeaderPolicy, merge_policies
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, PROTOCOL_IPIP, read_hops, view
 from v6t.packets.reference import EXHAUSTED, Expected
-from v6t.packets.walker import build_layout, group_by_headers, locate_headers
+from v6t.packets.walker import Network, build_layout, group_by_headers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import I32, U8, Mask
+    from v6t.packets.arrays import U8, Mask
     from v6t.packets.direction import Direction
+
+    Networks = Sequence[Network]  # IP headers of frames, from the outermost to the innermost
 
 
 @dataclass(frozen=True)
@@ -46,32 +48,40 @@ class HeaderProfile(HeaderPolicy):
 
 
 class FrameOracle(OracleDecorator):
-    """Base of oracles that adjust expected frames in groups with equal headers and length."""
+    """Base of oracles that adjust expected frames in groups with the same headers."""
+
+    adjusts_routed_frames = True  # False: only frames that leave with another IP version
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Return the adjusted expected frames; frames whose hop limit expires are dropped."""
         answer = self.oracle.expect(direction, frames)
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
-        for rows in self._group_frames(frames, out, length):
-            size = length[rows[0]]
-            changed = out[rows, :size]
-            alive = self._adjust_frames(direction, changed)
-            out[rows, :size] = changed
+        present = np.flatnonzero(length > 0)
+        entered = np.zeros(len(present), dtype=np.uint8)  # IP versions
+        for group, networks in _group_by_networks(frames[present]):
+            entered[group] = networks[0].version
+        for group, networks in _group_by_networks(out[present]):
+            rows = present[group]
+            if not self.adjusts_routed_frames:
+                rows = rows[entered[group] != networks[0].version]
+            changed = out[rows]
+            alive = self._adjust_frames(direction, changed, networks)
+            out[rows] = changed
             length[rows[~alive]], reason[rows[~alive]] = 0, EXHAUSTED
         return Expected(out, length, reason)
 
-    def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
-        """Yield the row numbers of each group, without rows of length 0, which expect no frame."""
-        for size in sort_unique(length[length > 0]):
-            yield np.flatnonzero(length == size)
-
     @abstractmethod
-    def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
+    def _adjust_frames(self, direction: Direction, frames: U8, networks: Networks) -> Mask:
         """Adjust a group in place; return the mask of frames whose hop limit has not expired."""
 
 
 class ProfiledOracle(FrameOracle):
-    """A picklable oracle that adjusts the reference translation to one implementation."""
+    """A picklable oracle that adjusts the reference translation to one implementation.
+
+    Implementations do not translate frames that are merely routed.
+    """
+
+    adjusts_routed_frames = False
 
     def __init__(self, oracle: Oracle, profile: HeaderProfile) -> None:
         super().__init__(oracle)
@@ -93,19 +103,8 @@ class ProfiledOracle(FrameOracle):
         length[short] = least
         return replace(answer, frames=out)
 
-    def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
-        if not (length > 0).any():
-            return
-        entered, left = _read_versions(frames), _read_versions(out)
-        for rows in super()._group_frames(frames, out, length):
-            for version in (4, 6):
-                # the implementation does not translate frames that are merely routed
-                group = rows[(left[rows] == version) & (entered[rows] != version)]
-                if len(group):
-                    yield group
-
-    def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
-        p, network = self.profile, locate_headers(frames[0]).networks[0]
+    def _adjust_frames(self, direction: Direction, frames: U8, networks: Networks) -> Mask:
+        p, network = self.profile, networks[0]
         alive = _decrement_hops(frames, network.version, network.start, p.further_hops)
         packets = frames[:, network.start :]
         if network.version == 4:
@@ -149,8 +148,8 @@ class ChainOracle(FrameOracle):
     def header_policy(self) -> HeaderPolicy:
         return merge_policies(self.oracle.header_policy, self._policy)
 
-    def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
-        version, start = locate_headers(frames[0]).networks[-1]
+    def _adjust_frames(self, direction: Direction, frames: U8, networks: Networks) -> Mask:
+        version, start = networks[-1]
         alive = _decrement_hops(frames, version, start, self._hops[direction])
         if version == 4:
             _write_df(frames, start, self._df[direction])
@@ -176,10 +175,8 @@ def _write_df(frames: U8, start: int, df: str) -> None:
     write_ipv4_checksum(frames, start)
 
 
-def _read_versions(frames: U8) -> U8:
-    """Return the IP version of each frame's first network header; 0 if it has none."""
-    versions = np.zeros(len(frames), dtype=np.uint8)
+def _group_by_networks(frames: U8) -> Iterator[tuple[NDArray[np.intp], Networks]]:
+    """Yield the rows of frames with the same headers, and their IP headers; frames without are left out."""
     for rows, headers in group_by_headers(frames):
-        networks = build_layout(headers).networks
-        versions[rows] = networks[0].version if networks else 0
-    return versions
+        if networks := build_layout(headers).networks:
+            yield rows, networks

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -256,9 +256,7 @@ class SimTester:
                 loss = _Loss(dead, 0.0, trial.total_duration_s, loss.gap_s)
         streams = self._streams[direction].streams
         weights = [s.weight for s in streams]
-        required = count_frames(weights, trial.frames)
-        if trial.flow_starts is not None:
-            required = [n - _count_before_start(trial, n) for n in required]
+        required = [n - _count_before_start(trial, n) for n in count_frames(weights, trial.frames)]
         returning = [s.role.value != "negative" for s in streams]
         lost = _share_losses(loss.frames, required, returning)
         block = self._draw_delays(trial, device)
@@ -349,13 +347,10 @@ def _count_before_start(trial: Trial, frames: int) -> int:
 
 def _share_losses(lost: int, required: Sequence[int], returning: Sequence[bool]) -> list[int]:
     """Share losses among the classes that return, by their frames."""
-    total = sum(n for n, back in zip(required, returning, strict=True) if back)
-    shares, before = [], 0
-    for count, back in zip(required, returning, strict=True):
-        after = before + (count if back else 0)
-        shares.append(min(count, lost * after // total - lost * before // total) if total else 0)
-        before = after
-    return shares
+    ends = list(accumulate(n * back for n, back in zip(required, returning, strict=True)))
+    lost_by_end = [lost * end // ends[-1] if ends[-1] else 0 for end in ends]
+    shares = (after - before for before, after in pairwise([0, *lost_by_end]))
+    return list(map(min, required, shares))
 
 
 def _make_times(
@@ -418,16 +413,13 @@ def _make_timeline(trial: Trial, required: int, lost: int, loss: _Loss) -> Timel
         return None
     width = choose_slot_s(trial.total_duration_s)
     slots = max(1, -(-round(trial.total_duration_s * 1000) // round(width * 1000)))
-    share = required / trial.frames
+    starts_s = np.arange(slots) * width
+    due = np.minimum(trial.first_segment_frames, trial.rate_fps * starts_s)
+    if (second := trial.second_segment) is not None:
+        due += second.rate_fps * np.maximum(0.0, starts_s - trial.duration_s)
+    due = np.rint(required / trial.frames * due)
     span = max(loss.last_s - loss.first_s, 1e-9)
-    due, gone = [], []
-    for at_s in (n * width for n in range(slots)):
-        done = min(trial.first_segment_frames, trial.rate_fps * at_s)
-        if trial.second_segment is not None and at_s > trial.duration_s:
-            done += trial.second_segment.rate_fps * (at_s - trial.duration_s)
-        due.append(round(share * done))
-        gone.append(round(lost * min(1.0, max(0.0, (at_s - loss.first_s) / span))))
-    lost_in = [after - before for before, after in pairwise([*gone, lost])]
-    sent_in = (after - before for before, after in pairwise([*due, required]))
-    received = [max(0, sent - gone) for sent, gone in zip(sent_in, lost_in, strict=True)]
-    return Timeline(width, tuple(received), tuple(lost_in))
+    gone = np.rint(lost * np.clip((starts_s - loss.first_s) / span, 0.0, 1.0))
+    lost_in = np.diff(gone, append=lost).astype(int)
+    received = np.maximum(0, np.diff(due, append=required).astype(int) - lost_in)
+    return Timeline(width, tuple(received.tolist()), tuple(lost_in.tolist()))

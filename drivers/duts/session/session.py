@@ -85,24 +85,16 @@ class Session(Transaction, DeviceSession):
 
     def describe(self) -> dict[str, Any]:
         description: dict[str, Any] = {"kind": self.driver.name}
-        if self.facts is not None:
-            survey_sections = self.facts.sections
-            description |= {
-                "system": self.facts.system,
-                "version": self.facts.version,
-                "facts": dict(survey_sections),
-                "while_measured": {
-                    n: text
-                    for n, text in self.configured_facts.items()
-                    if text != survey_sections.get(n)
-                },
-            }
-        if self.plan is not None:
-            steps = self.plan.steps
+        if (facts := self.facts) is not None:
+            before, after = facts.sections, self.configured_facts
+            changed = {name: text for name, text in after.items() if text != before.get(name)}
+            description |= {"system": facts.system, "version": facts.version}
+            description |= {"facts": dict(before), "while_measured": changed}
+        if (plan := self.plan) is not None:
             description["commands"] = [
-                f"{s.command} <<< {s.text!r}" if s.text else s.command for s in steps
+                f"{s.command} <<< {s.text!r}" if s.text else s.command for s in plan.steps
             ]
-            description["notes"] = list(self.plan.notes)
+            description["notes"] = list(plan.notes)
         description["profile"] = asdict(self.driver.get_header_profile(self.intent))
         return {**description, "device": self.name}
 
