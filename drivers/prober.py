@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
-Side = Literal["left", "right"]
-FrameOnSide = tuple[Side, bytes]  # A link, and a frame on it without FCS
+from v6t.intent.device import Port
+
+FrameOnSide = tuple[Port, bytes]  # A link, and a frame on it without FCS
 MAX_QUIET_TIMES = 20  # Others on a link may never fall silent
 
 

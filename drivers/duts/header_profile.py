@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from v6t.drivers.tester import OracleDecorator
-from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import HeaderPolicy, merge_policies
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, PROTOCOL_IPIP, read_hops, view
@@ -64,6 +63,8 @@ class FrameOracle(OracleDecorator):
             rows = present[group]
             if not self.adjusts_routed_frames:
                 rows = rows[entered[group] != networks[0].version]
+            if not len(rows):
+                continue
             changed = out[rows]
             alive = self._adjust_frames(direction, changed, networks)
             out[rows] = changed
@@ -98,8 +99,7 @@ class ProfiledOracle(FrameOracle):
         if not short.any():
             return answer
         out = np.pad(out, ((0, 0), (0, max(0, least - out.shape[1]))))
-        for size in sort_unique(length[short]):
-            out[np.ix_(length == size, range(int(size), least))] = 0
+        out[short[:, None] & (np.arange(out.shape[1]) >= length[:, None])] = 0
         length[short] = least
         return replace(answer, frames=out)
 

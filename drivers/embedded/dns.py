@@ -23,13 +23,6 @@ from v6t.intent.device import Links, make_host_arguments
 from v6t.packets.headers import UDP, to_numbers, view
 from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
-from v6t.profiles.dns.messages import (
-    QUESTION_END,
-    Authority,
-    QuestionCounts,
-    build_question,
-    write_questions,
-)
 from v6t.profiles.dns.zone import Zone
 from v6t.trials.result import Answers, ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Queries, Trial
@@ -49,7 +42,7 @@ class DnsAuthority(ServerPort):
     """Worker that answers all questions at port 53 of one interface."""
 
     def __init__(self, layout: DnsLayout, zone: Zone, **port: Any) -> None:
-        self._layout, self._authority = layout, Authority(zone)
+        self._layout, self._authority = layout, messages.Authority(zone)
         super().__init__(**port)
 
     def arm(self, *, own_share: float, cached: int) -> None:
@@ -61,7 +54,7 @@ class DnsAuthority(ServerPort):
 
     def reset_counts(self) -> None:
         """Reset the counts of questions, and how long they waited."""
-        self._authority.counts, self._wait_s = QuestionCounts(), 0.0
+        self._authority.counts, self._wait_s = messages.QuestionCounts(), 0.0
 
     def report(self) -> dict[str, Any]:
         self._drain_all()
@@ -112,7 +105,7 @@ class DnsClient(ClientPort):
     def __init__(self, layout: DnsLayout, zone: Zone, header: bytes, **port: Any) -> None:
         self._layout = layout
         self._zone = zone
-        self._template = np.frombuffer(header + build_question(), np.uint8)
+        self._template = np.frombuffer(header + messages.build_question(), np.uint8)
         self._run = 0
         self._expect(0, QueryNames(range(zone.count)), 0.0, 1.0)
         super().__init__(**port)
@@ -193,7 +186,9 @@ class DnsClient(ClientPort):
         low, ports = self._ports
         rows[:] = self._template
         addresses = self._zone.list_addresses(self._names.compute_name_indexes(queries))
-        write_questions(rows[:, self._layout.dns_offset :], queries // ports & 0xFFFF, addresses)
+        messages.write_questions(
+            rows[:, self._layout.dns_offset :], queries // ports & 0xFFFF, addresses
+        )
         header = view(rows, UDP, self._layout.udp_offset)
         header["sport"], header["dport"] = low + queries % ports, DNS_PORT
         self._layout.write_lengths(rows)
@@ -244,7 +239,7 @@ class DnsClient(ClientPort):
         sent = np.empty((1, len(self._template)), np.uint8)
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
-        data = self._layout.dns_offset + QUESTION_END + 12
+        data = self._layout.dns_offset + messages.QUESTION_END + 12
         has_record = reason == messages.WRONG and right.shape[1] >= data + 16
         if has_record:
             right[0, data : data + 16] = expected

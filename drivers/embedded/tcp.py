@@ -12,16 +12,9 @@ from typing import Any
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
+from v6t.drivers.embedded import tcp_ends
 from v6t.drivers.embedded.port import summarize_exchange
 from v6t.drivers.embedded.sender import LEAD_S
-from v6t.drivers.embedded.tcp_ends import (
-    SENT,
-    UNKNOWN,
-    ConnectionStates,
-    Step,
-    TcpClient,
-    TcpServer,
-)
 from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
@@ -44,9 +37,9 @@ class TcpWorkers:
         self._loopback = loopback
         self._nonce = 0
         self._file: MemoryFile | None = None
-        self._states: ConnectionStates | None = None
-        self._client = Worker("tcp client", TcpClient, interface=LEFT, **place)
-        self._server = Worker("tcp server", TcpServer, interface=RIGHT, **place)
+        self._states: tcp_ends.ConnectionStates | None = None
+        self._client = Worker("tcp client", tcp_ends.TcpClient, interface=LEFT, **place)
+        self._server = Worker("tcp server", tcp_ends.TcpServer, interface=RIGHT, **place)
         for worker in (self._client, self._server):
             worker.answer()
 
@@ -64,9 +57,9 @@ class TcpWorkers:
         count, self._tcp = connections.count, tcp
         self._release_states()
         self._nonce += 1
-        self._file = ConnectionStates.make_file(count)
+        self._file = tcp_ends.ConnectionStates.make_file(count)
         path, nonce = self._file.path, self._nonce
-        self._states = ConnectionStates.open_file(path, count)
+        self._states = tcp_ends.ConnectionStates.open_file(path, count)
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._run("open", count, trial.rate_fps, tcp.max_wait_s)
@@ -80,7 +73,7 @@ class TcpWorkers:
     def disconnect(self, trial: Trial) -> PhaseCounts:
         """End the connections by resets or FINs."""
         known, tcp = self._current_states, self._tcp
-        ended = known.client & SENT if tcp.closing == "rst" else known.select_established()
+        ended = known.client & tcp_ends.SENT if tcp.closing == "rst" else known.select_established()
         return self._run(tcp.closing, int(np.count_nonzero(ended)), trial.rate_fps, tcp.timeout_s)
 
     def close(self) -> None:
@@ -96,13 +89,13 @@ class TcpWorkers:
             self._file = None
 
     @property
-    def _current_states(self) -> ConnectionStates:
+    def _current_states(self) -> tcp_ends.ConnectionStates:
         """States of the trial's connections; TesterError if none were opened."""
         if self._states is None:
             raise TesterError("no TCP connections were opened yet", code="not-learned")
         return self._states
 
-    def _run(self, step: Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:
+    def _run(self, step: tcp_ends.Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:
         """Run one step in ``count`` connections and wait up to ``wait_s`` for its outcome."""
         clocks = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
@@ -112,7 +105,7 @@ class TcpWorkers:
         client = self._client.ask("run", deadline_s, step=step, **when)
         server = self._server.ask("report")
         both = (client["wrong"], server["wrong"])
-        wrong = sum(n for reasons in both for why, n in reasons.items() if why != UNKNOWN)
+        wrong = sum(n for reasons in both for why, n in reasons.items() if why != tcp_ends.UNKNOWN)
         tcp = self._current_states.count(retransmitted=client["retransmitted"], wrong=wrong)
         good = {"open": tcp.established, "ask": tcp.answered}.get(step, tcp.closed)
         matched = tcp.established + tcp.answered + tcp.closed

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from multiprocessing.connection import Connection
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from v6t.drivers.lab.ring import RxRing, serve_rings
 from v6t.drivers.lab.setup import WorkerDevice
 from v6t.drivers.placement import PROBE_RING_FRAMES
-
-SideName = Literal["left", "right"]
+from v6t.drivers.prober import FrameOnSide
+from v6t.intent.device import Port
 
 
 class PacketModel(Protocol):
     """Packet-level model of a device; picklable."""
 
-    def receive(self, side: SideName, frame: bytes, now_s: float) -> list[tuple[SideName, bytes]]:
+    def receive(self, side: Port, frame: bytes, now_s: float) -> list[FrameOnSide]:
         """Return the frames that the device sends for a frame, with the link of each."""
 
     def flush(self) -> None:
@@ -30,7 +30,7 @@ class PacketModelDut:
     """Worker that runs a model between two interfaces."""
 
     def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
-        names: dict[SideName, str] = {"left": left, "right": right}
+        names: dict[Port, str] = {"left": left, "right": right}
         self._rings = {s: RxRing(n, frame_octets, PROBE_RING_FRAMES) for s, n in names.items()}
         self._model = model
         self._frames = {"taken": 0, "sent": 0}

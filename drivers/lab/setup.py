@@ -53,7 +53,7 @@ class LabDevice(ABC):
         return None
 
     def check(self) -> None:  # noqa: B027  (programs of the system look after themselves)
-        """Check that v6t's processes in the device still run.
+        """Check that v6t's processes in the part still run.
 
         Raises:
             TesterError: a process has ended; the message holds its last output.
@@ -163,7 +163,8 @@ class Bed:
 
     def check(self) -> None:
         if self.device is not None and self.lab is not None:
-            self.device.check()
+            for part in self.device.parts:
+                part.check()
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "none"} if self.device is None else self.device.describe()

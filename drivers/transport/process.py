@@ -12,18 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from v6t.base.errors import DutError
+from v6t.drivers.transport import contract
 from v6t.drivers.transport.command_log import log_start, run_logged
-from v6t.drivers.transport.contract import (
-    DEADLINE_S,
-    MAX_OUTPUT_OCTETS,
-    ON_DEVICE,
-    ConnectionLost,
-    DeadlinePassed,
-    HeldCommand,
-    Output,
-    decode_output,
-    make_shell_line,
-)
 from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, shorten_command
 
 Process = subprocess.Popen[bytes]
@@ -69,7 +59,7 @@ def run_program(
         if not isinstance(exc, subprocess.TimeoutExpired):
             raise
         problem = f"{name}: a command did not end within {limit_s:g} s: {shorten_command(command)}"
-        raise DeadlinePassed(problem, hint, code="timeout") from exc
+        raise contract.DeadlinePassed(problem, hint, code="timeout") from exc
 
 
 def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, bytes]:
@@ -93,9 +83,9 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                     outputs[key.fd] += more
                 else:
                     more = text = _feed(key.fd, text)
-                if len(output) + len(errors) > MAX_OUTPUT_OCTETS:
-                    begin = decode_output(bytes(output[:80]))[0]
-                    problem = f"a command printed more than {MAX_OUTPUT_OCTETS >> 20} MiB: {begin}"
+                if len(output) + len(errors) > contract.MAX_OUTPUT_OCTETS:
+                    begin = contract.decode_output(bytes(output[:80]))[0]
+                    problem = f"a command printed more than {contract.MAX_OUTPUT_OCTETS >> 20} MiB: {begin}"
                     raise DutError(problem, "its output was not used", code="too-much-output")
                 if not more:
                     ready.unregister(key.fd)
@@ -154,34 +144,34 @@ class LocalTransport:
     def open(self) -> None:
         """Do nothing, since commands need no connection."""
 
-    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        limit = deadline_s or DEADLINE_S
+    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> contract.Output:
+        limit = deadline_s or contract.DEADLINE_S
         return run_logged(self.name, command, text, lambda: self._run(command, text, limit))
 
-    def _run(self, command: str, text: str, limit: float) -> Output:
+    def _run(self, command: str, text: str, limit: float) -> contract.Output:
         program, passwords = self._make_command(command, self.condition), self._passwords()
         status, out, err = run_program(program, text, limit, self.name, command, "", passwords)
         if status == -signal.SIGKILL:
             problem = f"{self.name}: it vanished during: {shorten_command(command)}"
-            raise ConnectionLost(problem, code="connection-lost")
-        return Output.decode(self.name, status, out, err)
+            raise contract.ConnectionLost(problem, code="connection-lost")
+        return contract.Output.decode(self.name, status, out, err)
 
-    def hold(self, command: str) -> HeldCommand:
+    def hold(self, command: str) -> contract.HeldCommand:
         log_start(self.name, command)
-        return HeldCommand(self.name, start_process(self._make_command(command)))
+        return contract.HeldCommand(self.name, start_process(self._make_command(command)))
 
     def close(self) -> None:
         """Do nothing, since commands need no connection."""
 
     def _make_command(self, command: str, condition: str = "") -> list[str]:
         """Return the command line that runs a shell line."""
-        return [*self._before, "sh", "-c", make_shell_line(command, condition=condition)]
+        return [*self._before, "sh", "-c", contract.make_shell_line(command, condition=condition)]
 
 
 class NamespaceTransport(LocalTransport):
     """Transport into the network, process and mount namespaces of a process."""
 
-    where = ON_DEVICE
+    where = contract.ON_DEVICE
 
     def __init__(self, pid: int, name: str = "lab device") -> None:
         super().__init__(name, enter(pid))

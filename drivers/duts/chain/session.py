@@ -157,10 +157,6 @@ class LabChain(LabDevice):
         configured = [(part, s) for part, s in sessions if isinstance(s, Session)]
         return ChainSession(self._kind, configured) if configured else None
 
-    def check(self) -> None:
-        for _, device in self._parts:
-            device.check()
-
     def describe_parts(self) -> list[str]:
         return [f"{p.name}: {line}" for p, dut in self._parts for line in dut.describe_parts()]
 
