@@ -59,11 +59,7 @@ class TesterKind(ABC):
             raise TypeError("prober is now named make_prober")
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        self.options = self.read(options or {})
-
-    def read(self, values: Mapping[str, Any]) -> Any:
-        """Parse the options, or raise UsageError with the name of the wrong one."""
-        return parse_options(self.options_model, self.name, "tester", values)
+        self.options = parse_options(self.options_model, self.name, "tester", options or {})
 
     @property
     def in_lab(self) -> bool:

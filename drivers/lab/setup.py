@@ -194,10 +194,6 @@ class BedTester:
 
     _bed: Bed | None
 
-    @property
-    def device(self) -> LabDevice | None:
-        return None if self._bed is None else self._bed.device
-
     def device_session(self) -> DeviceSession | None:
         return None if self._bed is None else self._bed.device_session()
 

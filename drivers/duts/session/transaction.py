@@ -46,10 +46,6 @@ def build_rollback_command(record_dir: Path | None) -> str:
     return "v6t dut rollback" + ("" if record_dir is None else f" {shlex.quote(str(record_dir))}")
 
 
-def _name_namespace(netns: str) -> str:
-    return f"network namespace '{netns}'" if netns else "the machine's own network namespace"
-
-
 class Transaction(Connection):
     """A connection that commits a plan to a device and rolls it back.
 
@@ -394,7 +390,10 @@ class Transaction(Connection):
             hint = f"`{self.rollback_command}` would undo them"
             raise undo_store.DeviceNotRestoredError(problem, hint, code="changed-by-another-owner")
         if record.netns != self._netns:
-            there, here = map(_name_namespace, (record.netns, self._netns))
+            there, here = (
+                f"network namespace '{netns}'" if netns else "the machine's own network namespace"
+                for netns in (record.netns, self._netns)
+            )
             problem = f"{self.name}: the changes are in {there}, but this session works in {here}"
             by_hand = f"{self.state_transport.where}: {record.undo_command}"
             hint = f"nothing was undone; correct dut.options.ssh.netns and repeat, or by hand {by_hand}"

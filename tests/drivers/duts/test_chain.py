@@ -46,7 +46,7 @@ def test_chain_translates_and_counts_connections():
         state.flush()
         assert state.count_sessions() == 0
         assert len(lab.bench.session.verify()) > 10
-        report, described = tester.device.report(), lab.bench.describe()["device"]
+        report, described = tester._bed.device.report(), lab.bench.describe()["device"]
     parts = DsLiteAftr().make_dut_intent().parts
     assert list(report) == list(described["parts"]) == [part.name for part in parts]
     for part in parts:
