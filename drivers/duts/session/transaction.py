@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import shlex
 import time
@@ -226,7 +227,8 @@ class Transaction(Connection):
                 copy = b64decode(output.out)
                 if output.status or not copy:
                     raise ValueError(output.cause)
-                numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # numbers for resumed runs
+                # a number for each resumed run
+                numbers = itertools.chain([""], (f"-{n}" for n in itertools.count(2)))
                 files = (self._record_dir / f"{name}{number}.gz" for number in numbers)
                 next(file for file in files if not file.exists()).write_bytes(copy)
             except (V6tError, OSError, ValueError) as exc:  # the device is restored anyway
