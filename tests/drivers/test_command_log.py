@@ -1,4 +1,4 @@
-"""Content of the command log, which must not contain secrets."""
+"""Content of the command log; no secrets in it and in reports."""
 
 import json
 import logging
@@ -9,6 +9,7 @@ from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import ANSWER_LIMIT
 from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.drivers.transport.process import LocalTransport
+from v6t.tests.core.support import SIM, v6t
 
 LOGGER = "v6t.drivers.transport"
 
@@ -116,3 +117,15 @@ def test_password_of_environment_is_hidden(name, monkeypatch):
 ])  # fmt: skip
 def test_question_for_secret_is_recognized_by_its_pattern(pattern, expected):
     assert redaction.expects_secret(pattern) is expected
+
+
+def test_report_hides_secrets_of_options(tmp_path):
+    """Other users may read a report, but not ``config.json``."""
+    hooks = {"flush": {"command": "snmpset -c hunter2 dut"}}
+    (tmp_path / "bed.yaml").write_text(json.dumps({"dut": {"options": {"hooks": hooks}}}))
+    words = ("--measure", "throughput", "--mode", "forward", "--reps", "1", "--report")
+    result = v6t(*SIM, *words, "--testbed", tmp_path / "bed.yaml", "-o", tmp_path / "run")
+    assert result.status == 0, result.err
+    files = {path.name: path.read_text() for path in (tmp_path / "run").iterdir()}
+    assert {name for name, text in files.items() if "hunter2" in text} == {"config.json"}
+    assert "snmpset -c ********" in files["report.html"]

@@ -10,8 +10,8 @@ from v6t.tests.needs import needs_lab
 from v6t.tools import accuracy_page, peers
 from v6t.tools.record_files import load_record
 
-from . import fault_injection, matrix
-from .run_facts import ALWAYS_FINITE, Run, assert_timed
+from . import fault_injection, machines, matrix
+from .run_facts import ALWAYS_FINITE, FACTS, Run, assert_timed
 
 
 def list_marks(tester, row):
@@ -92,6 +92,13 @@ def test_matrix_cells_are_recorded():
         for tester in matrix.TESTERS
         for row in matrix.ROWS
     }, "V6T_RECORD=1 pytest tests/drivers/test_matrix.py"
+
+
+def test_virtual_machines_have_complete_known_rows_only():
+    rows, seen = {row.name for row in machines.ROWS}, machines.load_rows()
+    assert len(rows) == len(machines.ROWS)
+    assert set(seen) <= rows
+    assert all(set(one) == {*FACTS, "how", "version", "date"} for one in seen.values())
 
 
 @pytest.mark.lab
