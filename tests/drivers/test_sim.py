@@ -7,11 +7,8 @@ from pydantic import ValidationError
 from v6t.core.config.plugins import load_technology_type
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.sim.tester import SimOptions, SimTester
-from v6t.tests.expect import expect_error
-from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, make_sim
-from v6t.trials.codec import decode, encode
-from v6t.trials.result import TrialResult
-from v6t.trials.trial import DelayRequest, DeviceEvent, Queries, Segment, Trial
+from v6t.tests.procedures.support import make_sim
+from v6t.trials.trial import DelayRequest, DeviceEvent, Segment, Trial
 
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 
@@ -25,12 +22,6 @@ def count_lost(counted):
     return counted.count_frames("required") - counted.count_frames("received")
 
 
-def test_background_and_control_frames_are_counted_apart():
-    counted = measure({"streams": (FOREGROUND, BACKGROUND), "control": 7})
-    required = {name: count.required for name, count in counted.classes.items()}
-    assert (required, counted.control) == ({"fg": 5000, "bg": 5000}, 7)
-
-
 @pytest.mark.parametrize(("options", "rate_fps", "expected"), [
     ({"capacity_fps": 900.0}, 1000.0, 1000),
     ({"capacity_fps": 900.0, "buffer_frames": 300}, 1000.0, 700),
@@ -42,11 +33,11 @@ def test_capacity_buffer_and_dead_zones_determine_loss(options, rate_fps, expect
     assert count_lost(measure(options, rate_fps=rate_fps)) == expected
 
 
-@pytest.mark.parametrize(("duration_s", "frames", "rel"), [(100.0, 200, 0.15), (10.0, 20, 0.5)])
-def test_losses_occur_in_bursts(duration_s, frames, rel):
+def test_losses_occur_in_bursts():
     devices = ({"seed": n, "bursts_per_s": 0.01, "burst_frames": 10} for n in range(200))
-    lost = sum(count_lost(measure(device, duration_s=duration_s)) for device in devices)
-    assert lost / 10 == pytest.approx(frames, rel=rel)
+    lost = [count_lost(measure(device, duration_s=100.0)) for device in devices]
+    assert sum(lost) == pytest.approx(2000, rel=0.15)
+    assert not any(number % 10 for number in lost)
 
 
 def test_bimodal_device_keeps_mode_within_repetition():
@@ -59,30 +50,17 @@ def test_bimodal_device_keeps_mode_within_repetition():
     assert set.union(*by_repetition) == {0, 5000}
 
 
-def test_every_frame_has_a_delay():
-    trial = replace(TRIAL, delays=DelayRequest(ipdv=True))
-    result = make_sim(delay_us=100.0, jitter_us=50.0).measure(trial)
-    counted = result.directions["forward"]
-    assert counted.delays["fg"].frames == 10_000
-    assert 100_000 <= counted.delays["fg"].minimum_ns < 101_000
-    assert 149_000 < counted.delays["fg"].maximum_ns <= 150_100
-    assert counted.ipdv["fg"].frames == 9_999
-    assert counted.ipdv["fg"].maximum_ns <= 50_100
-    assert decode(TrialResult, encode(result)) == result
-
-
-def test_lost_frames_have_no_delay():
-    counted = measure({"capacity_fps": 900.0}, delays=DelayRequest(ipdv=True))
-    assert (counted.delays["fg"].frames, counted.delays["fg"].lost) == (9000, 1000)
-    assert (counted.ipdv["fg"].frames, counted.ipdv["fg"].lost) == (7999, 2000)
-
-
-def test_tags_are_shared_by_classes():
-    device = {"streams": (FOREGROUND, BACKGROUND), "capacity_fps": 990.0}
-    delays = measure(device, delays=DelayRequest(tags=1000, first_tag_s=5.0)).delays
-    assert sum(d.frames + d.lost for d in delays.values()) == 1000
-    assert sum(d.lost for d in delays.values()) == pytest.approx(10, abs=4)
-    assert delays["bg"].frames == pytest.approx(495, abs=10)
+@pytest.mark.parametrize(("capacity_fps", "delays", "ipdv"), [
+    (1e6, (10_000, 0), (9999, 0)), (900.0, (9000, 1000), (7999, 2000)),
+])  # fmt: skip
+def test_every_frame_that_is_not_lost_has_a_delay(capacity_fps, delays, ipdv):
+    device = {"capacity_fps": capacity_fps, "delay_us": 100.0, "jitter_us": 50.0}
+    counted = measure(device, delays=DelayRequest(ipdv=True))
+    times, differences = counted.delays["fg"], counted.ipdv["fg"]
+    assert [(d.frames, d.lost) for d in (times, differences)] == [delays, ipdv]
+    assert 100_000 <= times.minimum_ns < 101_000
+    assert 149_000 < times.maximum_ns <= 150_100
+    assert differences.maximum_ns <= 50_100
 
 
 def test_frames_after_deadline_are_late():
@@ -109,14 +87,6 @@ def test_loss_times_are_measured(options, changes, first_s, last_s):
         assert count_lost(counted) == 2000
 
 
-def test_loopback_has_no_device():
-    tester = SimTester(SimOptions(capacity_fps=1.0, tail_share=0.5), loopback=True)
-    tester.load({"forward": make_sim()._streams["forward"]}, None)
-    counted = tester.measure(replace(TRIAL, delays=DelayRequest())).directions["forward"]
-    assert count_lost(counted) == 0
-    assert counted.delays["fg"].maximum_ns == 2000
-
-
 def test_randomness_depends_on_seed_and_key():
     device = {"capacity_fps": 1000.0, "capacity_noise": 0.1}
     first, equal, other = (measure({"seed": seed, **device}) for seed in (3, 3, 4))
@@ -128,14 +98,6 @@ def test_virtual_time_advances_by_trial_length():
     tester = make_sim()
     tester.measure(replace(TRIAL, pause_s=3.0, residual_wait_s=2.0))
     assert tester.read_clock() == pytest.approx(15.0)
-
-
-def test_simulation_has_required_capabilities():
-    trial = replace(TRIAL, delays=DelayRequest(ipdv=True), frame_timeout_s=1.0,
-                    second_segment=Segment(1.0, 1.0), device_event=DeviceEvent("x", 1.0))  # fmt: skip
-    assert make_sim().capabilities >= trial.required_capabilities
-    assert replace(TRIAL, delays=DelayRequest(tags=1)).required_capabilities == {"tags"}
-    assert replace(TRIAL, queries=Queries()).required_capabilities == {"queries"}
 
 
 def test_negative_traffic_is_dropped_and_not_timed():
@@ -162,8 +124,3 @@ def test_simulated_time_may_exceed_the_calendar():
 def test_invalid_option_is_refused(options):
     with pytest.raises(ValidationError):
         SimOptions(**options)
-
-
-def test_simulated_tester_fault_makes_trial_invalid():
-    with expect_error("tester-fault"):
-        make_sim(crash_at=1).measure(TRIAL)
