@@ -3,7 +3,6 @@
 import time
 from contextlib import closing
 from dataclasses import replace
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -17,7 +16,6 @@ from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.counting import make_timeline
 from v6t.tests.needs import needs_lab
-from v6t.tools.accuracy.impairments import Impairer, Impairments
 from v6t.tools.accuracy.study import Bench
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
@@ -52,12 +50,6 @@ def test_simulated_rate_after_an_overload_is_lower():
     trial = make_trial(2_000_000.0, 6.0, second_segment=Segment(500_000.0, 4.0))
     timeline = simulate_trial(trial, capacity_fps=1e6, recovery_s=1.0, jitter_us=3)
     assert timeline.received[-1] < timeline.received[0]
-
-
-def test_simulated_outage_loses_consecutive_frames():
-    impairer = Impairer(Impairments(outage_from=11, outage_frames=5))
-    sent = [impairer.schedule(np.arange(8, dtype=np.int64))[0].size for _ in range(3)]
-    assert sent == [8, 3, 8] and impairer.lost == 5
 
 
 def test_arrivals_are_counted_in_their_time_slots():
@@ -184,18 +176,14 @@ def test_fastest_clock_reading_is_used(monkeypatch):
 
 
 def test_accuracy_trial_with_clock_step_is_rejected(monkeypatch):
-    real, stepped = time.time_ns, False
-    trial = Trial("test", "k", 84, 64, "forward", 1000.0, 1.0)
+    real, steady, stepped = time.time_ns, make_trial(1000.0), make_trial(2000.0)
 
-    def measure(_):
-        if stepped:
+    def measure(trial):
+        if trial is stepped:
             monkeypatch.setattr(time, "time_ns", lambda: real() - 1_000_000)
         return TrialResult({})
 
-    device = SimpleNamespace(start_trial=lambda impairments, seed: None, end_trial=lambda: "truth")
-    bench = SimpleNamespace(_open=lambda: SimpleNamespace(measure=measure), _device=device)
-    check = SimpleNamespace(impairments=None)
-    assert Bench._run_trial(bench, check, trial)[0].faults == ()
-    stepped = True
-    (fault,) = Bench._run_trial(bench, check, trial)[0].faults
+    bench = Mock(**{"_open.return_value.measure": measure})
+    assert Bench._run_trial(bench, Mock(), steady)[0].faults == ()
+    (fault,) = Bench._run_trial(bench, Mock(), stepped)[0].faults
     assert "clock" in fault and "-0.00" in fault
