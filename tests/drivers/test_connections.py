@@ -32,7 +32,6 @@ from v6t.plugins.nat64 import Nat64
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.plugins.foreign_stateful import ALL as FOREIGN
 from v6t.tests.plugins.foreign_stateful import QueryNat, TcpNat
 from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -167,51 +166,10 @@ def test_initiator_restarts_after_last_connection():
     assert (repeated == plain[np.arange(5, 21) % 7]).all()
 
 
-def fill_table(table, streams):
-    """Fill the table as if a device preserved ports and had one public address."""
-    frames = Expander(find_foreground(streams["forward"])).compute_frames(0, COUNT)
-    ports = 34 if frames[0, 12] == 8 else 54
-    rows = np.empty((COUNT, 12), dtype=np.uint8)
-    rows[:, :8] = [198, 19, 0, 1, 198, 19, 0, 2]
-    rows[:, 8:12] = frames[:, ports : ports + 4]
-    table.learn(np.arange(COUNT), rows)
-    return frames
-
-
-@pytest.mark.parametrize("reading", ["linear", "pseudorandom"])
-@pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
-def test_oracle_identifies_connections_by_trailers(memory, plugin, reading):
-    streams, table = compile_foreground(plugin), memory(COUNT)
-    opening = fill_table(table, streams)
-    order = ConnectionOrder(COUNT, reading)
-    profiled = ProfiledOracle(plugin, HeaderProfile())
-    outer, inner = connection_oracle.make_connection_oracle(profiled, *streams.values())
-    assert connection_oracle.unwrap_plugin(profiled) is plugin
-    assert isinstance(inner, connection_oracle.ConnectionOracle)
-    inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
-    numbers = np.arange(4000, 4050)
-    forward, reverse = (find_foreground(streams[d]) for d in ("forward", "reverse"))
-    opened = replay.Cycle(Expander(forward), COUNT)
-    replayed = Replay(reverse, table, order.find_connections)
-    for direction, stream, source, which in (
-        ("forward", forward, opened, numbers % COUNT),
-        ("reverse", reverse, replayed, order.find_connections(numbers)),
-    ):
-        frames, mark = source.compute_frames(4000, 50), stream.stream_id
-        trailer.stamp(frames, source.checksum, seq=numbers, stream_id=mark, nonce=1, time_ns=0)
-        initial, learned = opening[which], table.rows[which]
-        expected = plugin.expect_for_connections(direction, frames, initial, learned)
-        assert not expected.reason.any()
-        answer = outer.expect(direction, frames)
-        assert (answer.frames == expected.frames).all()
-        assert (answer.length == expected.length).all()
-        assert (trailer.read(answer.frames).seq == numbers).all()
-
-
 def test_other_streams_are_judged_by_plugin(memory):
     plugin = Nat44()
     streams, table = compile_foreground(plugin), memory(COUNT)
-    frames = fill_table(table, streams)[:5]
+    frames = Expander(find_foreground(streams["forward"])).compute_frames(0, 5)
     inner = connection_oracle.ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not yet bound
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT)))
@@ -237,48 +195,62 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
     assert receiver.report() == {}
 
 
+def translate_stamped(oracle, direction, stream, frames):
+    """Stamp frames of a stream and return their reference translation, which must be valid."""
+    seq = np.arange(len(frames))
+    trailer.stamp(frames, stream.checksum, seq=seq, stream_id=stream.stream_id, nonce=1, time_ns=2)
+    answer = oracle.expect(direction, frames)
+    assert (answer.length == frames.shape[1]).all()
+    assert (trailer.read(answer.frames).seq == seq).all()
+    assert not [problem for frame in answer.frames for problem in find_problems(frame.tobytes())]
+    return answer.frames
+
+
 # Offsets of source and destination port (or of the query identifier) in a frame of the plugin.
-PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice(38, 40))}
+PORTS = {
+    **dict.fromkeys([Nat44, TcpNat], (slice(34, 36), slice(36, 38))),
+    QueryNat: (slice(38, 40), slice(38, 40)),
+}
 
 
-def assert_valid(frames):
-    assert not [problem for frame in frames for problem in find_problems(frame.tobytes())]
+@pytest.mark.parametrize("reading", ["linear", "pseudorandom"])
+@pytest.mark.parametrize("kind", PORTS)
+def test_translated_connections_are_learned_and_replayed(kind, reading, memory):
+    def get_source(frames):
+        return np.hstack([frames[:, 26:30], frames[:, PORTS[kind][0]]])
 
+    def get_destination(frames):
+        return np.hstack([frames[:, 30:34], frames[:, PORTS[kind][1]]])
 
-@pytest.mark.parametrize("kind", FOREIGN)
-def test_translated_connections_are_learned_and_replayed(kind, memory):
-    plugin, table = kind(), memory(COUNT)
+    plugin, table, order = kind(), memory(COUNT), ConnectionOrder(COUNT, reading)
     streams = compile_directions(plugin, plugin.make_frame_pair(128), 1)
     first, answer = (find_foreground(streams[d]) for d in ("forward", "reverse"))
-    source, destination = PORTS[kind]
     opening = Expander(first).compute_frames(0, COUNT)
     # a NAT with one port number per connection
     translated = opening.copy()
     translated[:, 26:30] = (198, 19, 0, 1)
     numbers = np.arange(20_000, 20_000 + COUNT, dtype=">u2")
-    translated[:, source] = numbers.view(np.uint8).reshape(-1, 2)
-    outer, inner = connection_oracle.make_connection_oracle(plugin, *streams.values())
+    translated[:, PORTS[kind][0]] = numbers.view(np.uint8).reshape(-1, 2)
+    profiled = ProfiledOracle(plugin, HeaderProfile())
+    assert connection_oracle.unwrap_plugin(profiled) is plugin
+    outer, inner = connection_oracle.make_connection_oracle(profiled, *streams.values())
     receiver = ReceiverConnections(outer, inner)
-    location = TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT))
+    location = TableLocation(table.rows.filename, COUNT, 4, order)
     receiver.arm(plugin, location, streams["forward"], learn=True)
     receiver.learn(first, translated, np.arange(COUNT, dtype=np.uint32), np.ones(COUNT, dtype=bool))
     report = receiver.report()
-    inside = len(np.unique(opening[:, source], axis=0))
     assert report["duplicate_tuples"] == 0
-    assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)
-    back = Replay(answer, table, ConnectionOrder(COUNT).find_connections).compute_frames(0, COUNT)
-    assert_valid(back)
-    assert (back[:, destination] == translated[:, source]).all()
-    assert (back[:, source] == translated[:, destination]).all()
-    assert (back[:, 26:30] == translated[:, 30:34]).all()
-    assert (back[:, 30:34] == translated[:, 26:30]).all()
-    seq, stream_id = np.arange(COUNT), answer.stream_id
-    trailer.stamp(back, answer.checksum, seq=seq, stream_id=stream_id, nonce=1, time_ns=2)
-    expected = outer.expect("reverse", back)
-    assert (expected.length == back.shape[1]).all()
-    assert (expected.frames[:, 30:34] == opening[:, 26:30]).all()
-    assert (expected.frames[:, destination] == opening[:, source]).all()
-    assert_valid(expected.frames)
+    assert report["inside_endpoints"] == len(np.unique(get_source(opening), axis=0))
+    assert report["outside_endpoints"] == COUNT
+    back = Replay(answer, table, order.find_connections).compute_frames(0, COUNT)
+    which = order.find_connections(np.arange(COUNT))
+    assert (get_source(back) == get_destination(translated[which])).all()
+    assert (get_destination(back) == get_source(translated[which])).all()
+    assert not [problem for frame in back for problem in find_problems(frame.tobytes())]
+    out = translate_stamped(outer, "forward", first, opening)
+    assert (get_source(out) == get_source(translated)).all()
+    out = translate_stamped(outer, "reverse", answer, back)
+    assert (get_destination(out) == get_source(opening[which])).all()
 
 
 def test_too_many_inside_endpoints_are_not_counted(monkeypatch):
