@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -66,66 +66,56 @@ class Row:
         return MODES if (self.device, self.plugin) in HEADLINE else MODES[:1]
 
 
+TECHNOLOGIES = {
+    "mape-br": "MAP-E BR", "lwaftr": "lwAFTR", "mapt-br": "MAP-T BR", "dslite-aftr": "DS-Lite AFTR",
+    "mape-ce": "MAP-E CE", "lwb4": "lwB4", "mapt-ce": "MAP-T CE", "siit": "SIIT", "clat": "CLAT",
+    "nat44": "NAT44", "nat64": "NAT64", "nat66": "NAT66", "nat46": "NAT46", "nptv6": "NPTv6",
+    "ipv4-router": "IPv4 router", "ipv6-router": "IPv6 router",
+}  # fmt: skip
+
+
+def make_rows(device: str, words: str, *plugins: str) -> list[Row]:
+    """Return the rows of a device with several technologies, in the table under these words."""
+    return [Row(device, plugin, f"{words}, {TECHNOLOGIES[plugin]}") for plugin in plugins]
+
+
 # VPP supports at most 1,000 sessions of a B4.
 SOFTWIRES = {"initiator_count": 16, "initiator_ports": {"min": 4096, "max": 4220}}
 MULTIQUEUE, TWO_WORKERS = "tayga-multiqueue", {"workers": "2"}
 ROWS = (
-    Row("reference", "mape-br", "reference device, MAP-E BR"),
-    Row("reference", "lwaftr", "reference device, lwAFTR"),
-    Row("reference", "mapt-br", "reference device, MAP-T BR"),
-    Row("reference", "siit", "reference device, SIIT"),
-    Row("reference", "nptv6", "reference device, NPTv6"),
-    Row("reference", "clat", "reference device, CLAT"),
-    Row("reference", "mape-ce", "reference device, MAP-E CE"),
-    Row("reference", "mapt-ce", "reference device, MAP-T CE"),
-    Row("reference", "lwb4", "reference device, lwB4"),
-    Row("reference", "ipv4-router", "reference device, IPv4 router"),
-    Row("reference", "ipv6-router", "reference device, IPv6 router"),
-    Row("linux-router", "ipv4-router", "Linux, IPv4 router"),
-    Row("linux-router", "ipv6-router", "Linux, IPv6 router"),
-    Row("nftables", "nat44", "nftables, NAT44"),
-    Row("iptables", "nat44", "iptables, NAT44"),
-    Row("ip6tables-npt", "nptv6", "ip6tables, NPTv6"),
-    Row("tayga", "siit", "TAYGA, SIIT"),
-    Row("tayga", "clat", "TAYGA, CLAT"),
-    Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
-    Row("nftables66", "nat66", "nftables, NAT66"),
-    Row("chain", "nat46", "TAYGA between two nftables, NAT46"),
-    Row("chain", "dslite-aftr", "reference device and nftables, DS-Lite AFTR"),
-    *(
-        Row(device, plugin, f"{words} (TAYGA after 0.9.6)", {}, TWO_WORKERS, program_of=MULTIQUEUE)
-        for device, plugin, words in (
-            ("tayga", "siit", "TAYGA with two workers, SIIT"),
-            ("tayga", "clat", "TAYGA with two workers, CLAT"),
-            ("tayga-nftables", "nat64", "TAYGA with two workers and nftables, NAT64"),
-        )
-    ),
+    *make_rows("reference", "reference device", "mape-br", "lwaftr", "mapt-br", "siit", "nptv6", "clat",
+               "mape-ce", "mapt-ce", "lwb4", "ipv4-router", "ipv6-router"),
+    *make_rows("linux-router", "Linux", "ipv4-router", "ipv6-router"),
+    *make_rows("nftables", "nftables", "nat44"),
+    *make_rows("iptables", "iptables", "nat44"),
+    *make_rows("ip6tables-npt", "ip6tables", "nptv6"),
+    *make_rows("tayga", "TAYGA", "siit", "clat"),
+    *make_rows("tayga-nftables", "TAYGA and nftables", "nat64"),
+    *make_rows("nftables66", "nftables", "nat66"),
+    *make_rows("chain", "TAYGA between two nftables", "nat46"),
+    *make_rows("chain", "reference device and nftables", "dslite-aftr"),
+    *(replace(row, words=f"{row.words} (TAYGA after 0.9.6)", options=TWO_WORKERS, program_of=MULTIQUEUE)
+      for row in (*make_rows("tayga", "TAYGA with two workers", "siit", "clat"),
+                  *make_rows("tayga-nftables", "TAYGA with two workers and nftables", "nat64"))),
     Row("tundra", "siit", "Tundra, SIIT by a prefix"),
     Row("tundra", "clat", "Tundra, CLAT of one host"),
-    Row("snabb-lwaftr", "lwaftr", "Snabb, lwAFTR"),
-    Row("vpp", "ipv4-router", "VPP, IPv4 router"),
-    Row("vpp", "ipv6-router", "VPP, IPv6 router"),
-    Row("vpp", "mape-br", "VPP, MAP-E BR"),
-    Row("vpp", "lwaftr", "VPP, lwAFTR"),
+    *make_rows("snabb-lwaftr", "Snabb", "lwaftr"),
+    *make_rows("vpp", "VPP", "ipv4-router", "ipv6-router", "mape-br", "lwaftr"),
     Row("vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}),
-    Row("vpp", "nat44", "VPP, NAT44"),
+    *make_rows("vpp", "VPP", "nat44"),
     Row("vpp", "nat44", "VPP, NAT44, endpoint-independent", options={"nat44": "ei"}),
-    Row("vpp", "nat64", "VPP, NAT64"),
-    Row("vpp", "nptv6", "VPP, NPTv6"),
+    *make_rows("vpp", "VPP", "nat64", "nptv6"),
     Row("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
-    Row("vpp", "lwb4", "VPP, lwB4"),
-    Row("vpp", "mape-ce", "VPP, MAP-E CE"),
-    *(
-        Row("chain", "ipv4aas", f"CE and PE, {words}", {"variant": variant}, wanted=BENCHMARKS[:1])
-        for variant, words in {
-            "464xlat": "464XLAT: TAYGA; TAYGA and nftables",
-            "ds-lite": "DS-Lite: reference B4; reference AFTR and nftables",
-            "lw4o6": "lw4o6: nftables and reference lwB4; reference lwAFTR",
-            "map-e": "MAP-E: nftables and reference CE; reference BR",
-            "map-t": "MAP-T: nftables and reference CE; reference BR",
-        }.items()
-    ),
-)
+    *make_rows("vpp", "VPP", "lwb4", "mape-ce"),
+    *(Row("chain", "ipv4aas", f"CE and PE, {words}", {"variant": variant}, wanted=BENCHMARKS[:1])
+      for variant, words in {
+          "464xlat": "464XLAT: TAYGA; TAYGA and nftables",
+          "ds-lite": "DS-Lite: reference B4; reference AFTR and nftables",
+          "lw4o6": "lw4o6: nftables and reference lwB4; reference lwAFTR",
+          "map-e": "MAP-E: nftables and reference CE; reference BR",
+          "map-t": "MAP-T: nftables and reference CE; reference BR",
+      }.items()),
+)  # fmt: skip
 # Drivers of the chains' parts.
 CHAINED = ("tayga-nftables", "nftables")
 
