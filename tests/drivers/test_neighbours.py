@@ -39,6 +39,7 @@ from v6t.intent.families import RouterConfig
 from v6t.plugins.siit import Siit
 
 from .duts.remote_site import wait_until
+from .lab_testers import write_testbed
 
 TESTER, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 HOST4, HOST6 = "198.18.0.2", "2001:2::2"
@@ -66,36 +67,34 @@ def get_answer(frame, hosts=None):
     return None if answer is None else Ether(answer)
 
 
-def check_checksum(frame):
-    """Check a frame's checksum by Scapy and return the frame."""
-    computed = frame.copy()
-    del computed[IPv6].payload.cksum
-    assert Ether(bytes(computed))[IPv6].payload.cksum == frame[IPv6].payload.cksum
-    return frame
+def build_frame(*layers, dst=DEVICE):
+    """Return the octets of a frame of the tester, padded like an Ethernet frame."""
+    frame = Ether(src=TESTER, dst=dst)
+    for layer in layers:
+        frame /= layer
+    return bytes(frame).ljust(60, b"\0")
+
+
+def advertise(target, to, *, dst=DEVICE, solicited=1):
+    message = ICMPv6ND_NA(tgt=target, S=solicited, O=1, R=0) / ICMPv6NDOptDstLLAddr(lladdr=TESTER)
+    return build_frame(IPv6(src=target, dst=to, hlim=255), message, dst=dst)
 
 
 def test_arp_request_for_host_is_answered():
-    reply = get_answer(make_request())
-    assert (reply.dst, reply.src, reply[ARP].op) == (DEVICE, TESTER, 2)
-    assert (reply[ARP].hwsrc, reply[ARP].psrc) == (TESTER, HOST4)
-    assert (reply[ARP].hwdst, reply[ARP].pdst) == (DEVICE, ROUTER4)
-    assert len(bytes(reply)) == 60
+    reply = ARP(op=2, hwsrc=TESTER, psrc=HOST4, hwdst=DEVICE, pdst=ROUTER4)
+    assert make_hosts().answer(bytes(make_request())) == build_frame(reply)
 
 
 @pytest.mark.parametrize("to", ["ff02::1:ff00:2", HOST6])
 def test_multicast_and_unicast_solicitations_are_answered(to):
-    reply = check_checksum(get_answer(make_solicitation(to=to, source=LINK_LOCAL)))
-    assert (reply.dst, reply.src) == (DEVICE, TESTER)
-    assert (reply[IPv6].src, reply[IPv6].dst, reply[IPv6].hlim) == (HOST6, LINK_LOCAL, 255)
-    advertised = reply[ICMPv6ND_NA]
-    assert (advertised.tgt, advertised.S, advertised.O, advertised.R) == (HOST6, 1, 1, 0)
-    assert reply[ICMPv6NDOptDstLLAddr].lladdr == TESTER
+    solicitation = make_solicitation(to=to, source=LINK_LOCAL)
+    assert make_hosts().answer(bytes(solicitation)) == advertise(HOST6, LINK_LOCAL)
 
 
 def test_duplicate_address_detection_is_answered_by_multicast():
     probe = Ether(src=DEVICE, dst="33:33:ff:00:00:02") / IPv6(src="::", dst="ff02::1:ff00:2")
-    reply = check_checksum(get_answer(probe / ICMPv6ND_NS(tgt=HOST6)))
-    assert (reply.dst, reply[IPv6].dst, reply[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
+    expected = advertise(HOST6, "ff02::1", dst="33:33:00:00:00:01", solicited=0)
+    assert make_hosts().answer(bytes(probe / ICMPv6ND_NS(tgt=HOST6))) == expected
 
 
 @pytest.mark.parametrize("frame", [
@@ -135,12 +134,11 @@ def test_background_vlan_has_a_separate_host():
 
 def test_hosts_resolve_device_address_of_their_network():
     device = ("10.0.0.1/8", f"{ROUTER4}/24", "2001:db8::1/64", f"{ROUTER6}/64")
-    four, six = (Ether(f) for f in make_hosts(device=device).make_introductions())
-    assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, TESTER)
-    assert (four[ARP].psrc, four[ARP].pdst) == (HOST4, ROUTER4)
-    check_checksum(six)
-    assert (six.dst, six[IPv6].src, six[IPv6].dst, six[IPv6].hlim) == (DEVICE, HOST6, ROUTER6, 255)
-    assert (six[ICMPv6ND_NS].tgt, six[ICMPv6NDOptSrcLLAddr].lladdr) == (ROUTER6, TESTER)
+    solicitation = ICMPv6ND_NS(tgt=ROUTER6) / ICMPv6NDOptSrcLLAddr(lladdr=TESTER)
+    assert make_hosts(device=device).make_introductions() == [
+        build_frame(ARP(op=1, hwsrc=TESTER, psrc=HOST4, pdst=ROUTER4)),
+        build_frame(IPv6(src=HOST6, dst=ROUTER6, hlim=255), solicitation),
+    ]
 
 
 def test_introductions_need_device_address_and_are_limited():
@@ -157,8 +155,7 @@ def test_introductions_need_device_address_and_are_limited():
 ])  # fmt: skip
 def test_answers_and_learning_are_separate_options(link, answers, introduces, tmp_path):
     """A tester that cannot answer sends requests (RFC 2544, appendix C.2.4.1)."""
-    bed = tmp_path / "bed.yaml"
-    bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
+    bed = write_testbed(tmp_path, f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
     setup = resolve_setup(testbed=bed, plugin="mape-br")
     described = make_tester(setup).describe()
     assert described["answers_on"] == (["left", "right"] if answers else ["right"])
@@ -183,16 +180,14 @@ class FakeSocket:
     def __init__(self):
         self.received, self.sent = queue.Queue(), []
         self.full, self.attempts = False, 0
-
-    def setsockopt(self, option, value):
-        self.wait_s = value / 1000
+        self.setsockopt = self.close = Mock()
 
     def bind(self, endpoint):
         self.port = int(endpoint[-1])
 
     def recv(self):
         try:
-            frame = self.received.get(timeout=self.wait_s)
+            frame = self.received.get(timeout=0.02)
         except queue.Empty:
             raise Again from None
         if frame is None:
@@ -206,24 +201,16 @@ class FakeSocket:
             raise Again
         self.sent.append(frame)
 
-    def close(self):
-        pass
-
 
 @pytest.fixture
 def responder_sockets(tmp_path):
     """Provide the responder of two ports and their sockets."""
-    sockets = []
-
-    def open_socket(kind):
-        sockets.append(FakeSocket())
-        return sockets[-1]
-
-    context = types.SimpleNamespace(socket=open_socket)
+    sockets = FakeSocket(), FakeSocket()
+    context = Mock(**{"socket.side_effect": sockets})
     zmq = types.SimpleNamespace(PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: context)
     hosts = {0: make_hosts(), 1: make_hosts(("198.19.0.2",), ())}
     with closing(worker.NeighborResponder(zmq, str(tmp_path), hosts)) as responder:
-        wait_until(lambda: len([s for s in sockets if hasattr(s, "port")]) == 2, "both sockets")
+        wait_until(lambda: all(hasattr(socket, "port") for socket in sockets), "both sockets")
         yield responder, *sorted(sockets, key=lambda socket: socket.port)
 
 
