@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -23,7 +23,6 @@ from v6t.drivers.oracle.connection_oracle import TableLocation, find_foreground
 from v6t.drivers.oracle.replay import ConnectionOrder, Replay
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.sim.device import SimOptions, SimTable
-from v6t.drivers.tester import PhaseCounts
 from v6t.intent.device import DeviceRequirements
 from v6t.packets import trailer
 from v6t.packets.walker import find_problems
@@ -33,8 +32,8 @@ from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.foreign_stateful import QueryNat, TcpNat
+from v6t.tests.procedures.support import make_sim
 from v6t.trials.connections import Connections
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
 
 pytestmark = pytest.mark.slow
@@ -261,70 +260,34 @@ def test_too_many_inside_endpoints_are_not_counted(monkeypatch):
 # --- phases --------------------------------------------------------------------------------------
 
 
-@dataclass
-class ScriptedTester:
-    """Tester and device that log their calls, in virtual time."""
+def wrap(owner, name, change):
+    """Have the results of a method changed by a function."""
+    call = getattr(owner, name)
+    setattr(owner, name, lambda *args: change(call(*args)))
 
-    count: int | None = 100  # sessions of the full table; None: the device has no counter
-    learned: int = 100
-    repeated: int = 0
-    slept_s: float = 0.0
-    evaluated_s: float = 0.0
-    clock_step_s: float | None = 0.0  # step of the wall clock before phase 2; None: no wall clock
-    faults: tuple[str, ...] = ()
-    timeout_s: float | None = None
-    foreign_sessions: int = 0  # sessions that a flush does not remove
-    counts_endpoints: bool = False
-    outside: int | None = None
-    log: list[str] = field(default_factory=list)
-    clock: float = 0.0
-    full: bool = False
 
-    def read_clock(self):
-        return self.clock
+def make_device(*, foreign_sessions=0, phase_one=None, **options):
+    """Return a simulated tester whose calls and whose table's are recorded in ``calls``.
 
-    def read_limits(self):
-        return {}
+    Args:
+        foreign_sessions: sessions that a flush does not remove.
+        phase_one: fields of phase 1's counts that the simulation does not have.
+    """
+    tester, fields = make_sim(**options), phase_one or {}
+    tester.table.counts_endpoints = "outside_endpoints" in fields
+    wrap(tester, "establish", lambda phase: replace(phase, **fields))
+    wrap(tester.table, "count_sessions", lambda n: None if n is None else n + foreign_sessions)
+    tester.calls = Mock()
+    for owner, names in ((tester.table, ("flush", "count_sessions")),
+                         (tester, ("establish", "validate", "measure"))):  # fmt: skip
+        for name in names:
+            getattr(tester.calls, name).side_effect = getattr(owner, name)
+            setattr(owner, name, getattr(tester.calls, name))
+    return tester
 
-    def flush(self):
-        self.log.append("flush")
-        self.clock += 0.5 if self.full else 0.1
-        self.full = False
 
-    def count_sessions(self):
-        if self.count is None:
-            return None
-        self.log.append("count")
-        return self.count if self.full else self.foreign_sessions
-
-    def establish(self, trial, connections):
-        self.full = True
-        phase = self._run_phase("establish", connections.phase_one_s, self.learned)
-        self.clock += connections.wait_s
-        more = {"faults": self.faults, "outside_endpoints": self.outside}
-        return replace(phase, duplicate_tuples=self.repeated, **more)
-
-    def validate(self, trial, connections):
-        return self._run_phase("validate", connections.validation_s, 100)
-
-    def _run_phase(self, name, duration_s, received):
-        self.log.append(name)
-        began, self.clock = self.clock, self.clock + duration_s
-        result = DirectionResult({"fg": ClassCount("foreground", 100, 100, received)}, duration_s)
-        return PhaseCounts(result, began, started=self._format_time(began))
-
-    def _format_time(self, clock):
-        if self.clock_step_s is None:
-            return ""
-        return datetime.fromtimestamp(1e9 + clock, timezone.utc).isoformat()
-
-    def measure(self, trial):
-        self.log.append("measure")
-        began = self.clock + trial.pause_s + self.slept_s
-        self.clock = began + 1.0 + self.evaluated_s
-        health = {"gap": trial.pause_s}
-        started = self._format_time(began + (self.clock_step_s or 0.0))
-        return TrialResult({"forward": DirectionResult({}, 1.0)}, started=started, tester=health)
+def list_calls(tester):
+    return [name for name, _, _ in tester.calls.mock_calls]
 
 
 def make_trial(**connections):
@@ -334,148 +297,173 @@ def make_trial(**connections):
 
 def measure_trials(device, trials=1, **connections):
     """Measure equal trials successively; return their results."""
-    tester = TwoPhaseTester(device, device)
+    tester = TwoPhaseTester(device, device.table)
     return [tester.measure(make_trial(**connections)) for _ in range(trials)]
 
 
+PREPARED = ["flush", "count_sessions", "establish", "count_sessions"]
+
+
 def test_phase_one_is_done_in_order_before_phase_two():
-    device = ScriptedTester()
+    device = make_device()
     (result,) = measure_trials(device, alpha=0.5, gap_s=2.0)
-    assert device.log == ["flush", "count", "establish", "count", "validate", "measure"]
+    assert list_calls(device) == [*PREPARED, "validate", "measure"]
     used = result.connections
     assert (used.sessions_before, used.sessions, used.learned, used.validated) == (0, 100, 100, 100)
-    assert used.gap_s == pytest.approx(2.0)  # from the end of the validation
-    assert used.age_s == pytest.approx(1.0 + 0.5 + 2.0 + 2.0 + 1.0)
-    assert result.tester == {"gap": 2.0}
+    assert used.gap_s == pytest.approx(0.5 + 2.0)  # from the end of the validation
+    assert used.age_s == pytest.approx(1.0 + 0.5 + 2.0 + 0.5 + 2.0 + 1.0)
 
 
-@pytest.mark.parametrize("step_s", [3600.0, -3600.0, None])
-def test_gap_is_independent_of_wall_clock(step_s):
-    (result,) = measure_trials(ScriptedTester(timeout_s=20.0, clock_step_s=step_s), gap_s=2.0)
+@pytest.mark.parametrize("step_h", [1, -1, None])
+def test_gap_is_independent_of_wall_clock(step_h):
+    def step_clock(result):
+        if step_h is None:
+            return replace(result, started="")
+        stepped = datetime.fromisoformat(result.started) + timedelta(hours=step_h)
+        return replace(result, started=stepped.isoformat())
+
+    device = make_device(table_timeout_s=20.0, phase_one={"started": ""} if step_h is None else {})
+    wrap(device, "measure", step_clock)
+    (result,) = measure_trials(device, gap_s=2.0)
     assert 0.0 <= result.connections.gap_s <= 2.5
 
 
 def test_evaluation_of_trial_is_part_of_next_gap():
-    first, second = measure_trials(ScriptedTester(evaluated_s=3.0), trials=2, gap_s=2.0, reuse=True)
+    device = make_device()
+    wrap(device, "measure", lambda result: device.wait(3.0) or result)
+    first, second = measure_trials(device, trials=2, gap_s=2.0, reuse=True)
     assert (first.connections.reused, second.connections.reused) == (False, True)
     assert first.connections.gap_s == pytest.approx(2.5)  # from the end of phase 1
     assert first.connections.validated is None
     assert second.connections.gap_s == pytest.approx(3.0 + 2.0)
 
 
-@pytest.mark.parametrize(("count", "log"), [(100, ["validate"]), (93, [])])
-def test_establish_purpose_has_no_phase_two(count, log):
+def limit_sessions(entries):
+    """Return the options of a device that forgets old sessions for new ones."""
+    return {"table_entries": entries, "table_replaces": True}
+
+
+@pytest.mark.parametrize(("entries", "calls"), [(100, ["validate"]), (93, [])])
+def test_establish_purpose_has_no_phase_two(entries, calls):
     """Fewer sessions than connections are a result; a validation is then useless."""
-    device = ScriptedTester(count=count)
+    device = make_device(**limit_sessions(entries))
     (result,) = measure_trials(device, alpha=1.0, purpose="establish")
-    assert device.log == ["flush", "count", "establish", "count", *log]
-    assert result.connections.sessions == count
-    assert set(result.directions) == ({"forward", "reverse"} if log else {"forward"})
+    assert list_calls(device) == PREPARED + calls
+    assert result.connections.sessions == entries
+    assert set(result.directions) == ({"forward", "reverse"} if calls else {"forward"})
 
 
 def test_teardown_measures_flush_of_full_and_empty_table():
-    device = ScriptedTester()
+    device = make_device(teardown_s=0.1, teardown_cps=250.0)
     (result,) = measure_trials(device, purpose="tear-down", alpha=1.0)
-    assert device.log[-3:] == ["flush", "flush", "count"]
+    assert list_calls(device)[-3:] == ["flush", "flush", "count_sessions"]
     assert result.connections.flush_s == pytest.approx(0.5)
     assert result.connections.idle_flush_s == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"learned": 99, "count": 99}, {"repeated": 1}, {"faults": ("its ring overflowed",)}]
-)
-def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes):
-    device = ScriptedTester(**changes)
+OVERFLOW = ("its ring overflowed",)
+
+
+@pytest.mark.parametrize(("options", "faults"), [
+    ({"phase_one_loss": 1}, ()), ({"table_reuses": 1}, ()), ({"phase_one": {"faults": OVERFLOW}}, OVERFLOW),
+])  # fmt: skip
+def test_incomplete_or_faulty_phase_one_has_no_phase_two(options, faults):
+    device = make_device(**options)
     (result,) = measure_trials(device, alpha=1.0)
-    assert device.log == ["flush", "count", "establish", "count"]
-    assert result.faults == device.faults
+    assert list_calls(device) == PREPARED
+    assert result.faults == faults
     assert result.is_disturbed, "not a loss"
 
 
 @pytest.mark.parametrize(("timeout_s", "connections", "established"), [
     # half of the timeout passes in the third trial
-    (None, {"reuse": True}, {1}), (None, {}, {9}), (12.0, {"reuse": True}, {*range(2, 10)}),
+    (0.0, {"reuse": True}, {1}), (0.0, {}, {9}), (12.0, {"reuse": True}, {*range(2, 10)}),
 ])  # fmt: skip
 def test_only_complete_connections_are_reused(timeout_s, connections, established):
-    device = ScriptedTester(timeout_s=timeout_s)
+    device = make_device(table_timeout_s=timeout_s)
     results = measure_trials(device, trials=9, **connections)
     reused = [result.connections.reused for result in results]
-    assert device.log.count("establish") == reused.count(False)
+    assert list_calls(device).count("establish") == reused.count(False)
     assert reused.count(False) in established
     assert not reused[0]
 
 
 def test_concurrent_action_begins_with_phase_two():
     """The action's pause is the gap, with new and with reused connections."""
-    device, calls = ScriptedTester(), []
+    device, calls = make_device(), []
 
     def measure_with_action(trial):
-        calls.append((device.log[-1], trial.pause_s))
+        calls.append((list_calls(device)[-1], trial.pause_s))
         return device.measure(trial)
 
-    tester = TwoPhaseTester(device, device, measure_with_action)
+    tester = TwoPhaseTester(device, device.table, measure_with_action)
     connections = {"gap_s": 2.0, "reuse": True}
     trial = make_trial(**connections)
     assert [tester.measure(trial).connections.reused for _ in range(2)] == [False, True]
-    assert calls == [("count", 2.0)] * 2
+    assert calls == [("count_sessions", 2.0)] * 2
     for purpose in ("establish", "tear-down"):
         tester.measure(make_trial(**connections, purpose=purpose))
     assert len(calls) == 2
 
 
 def test_lost_connections_are_established_again():
-    device = ScriptedTester(foreign_sessions=3, count=103)
-    tester, trial = TwoPhaseTester(device, device), make_trial(reuse=True)
+    device = make_device(foreign_sessions=3)
+    tester, trial = TwoPhaseTester(device, device.table), make_trial(reuse=True)
     assert [tester.measure(trial).connections.reused for _ in range(2)] == [False, True]
-    device.full = False
+    device.table.flush()
     assert not tester.measure(trial).connections.reused
 
 
+FEWER, MORE = limit_sessions(93), {"table_off_by": 7}
 # VPP's nat44-ei has one session per address and port (RFC 4787, REQ-1).
-ENDPOINTS = {"outside": 60, "counts_endpoints": True}
+ENDPOINTS = {"phase_one": {"outside_endpoints": 60}}
 
 
-@pytest.mark.parametrize(("device", "connections", "code", "mentions"), [
-    ({"count": 93}, {}, "phase-one-lost", "93"), ({"count": 107}, {}, "phase-one-lost", "107"),
-    ({"count": 93}, {"purpose": "tear-down"}, "phase-one-lost", "93"),
-    ({"count": 107}, {"purpose": "tear-down"}, "phase-one-lost", "107"),
-    ({"count": 59, **ENDPOINTS}, {}, "phase-one-lost", "59"),
+@pytest.mark.parametrize(("options", "connections", "code", "mentions"), [
+    (FEWER, {}, "phase-one-lost", "93"), (MORE, {}, "phase-one-lost", "107"),
+    (FEWER, {"purpose": "tear-down"}, "phase-one-lost", "93"),
+    (MORE, {"purpose": "tear-down"}, "phase-one-lost", "107"),
+    (limit_sessions(59) | ENDPOINTS, {}, "phase-one-lost", "59"),
     ({"foreign_sessions": 11}, {}, "table-not-emptied", "11"),
-    ({"timeout_s": 20.0, "slept_s": 30.0}, {"gap_s": 1.0}, "idle-timeout", "31.5"),
 ])  # fmt: skip
-def test_wrong_session_count_is_an_error(device, connections, code, mentions):
+def test_wrong_session_count_is_an_error(options, connections, code, mentions):
     with expect_error(code, mentions=mentions):
-        measure_trials(ScriptedTester(**device), **connections)
+        measure_trials(make_device(**options), **connections)
 
 
-@pytest.mark.parametrize(("device", "before", "sessions", "expected"), [
-    ({"foreign_sessions": 3, "count": 103}, 3, 100, 100),
-    ({"foreign_sessions": 11, "count": None}, None, None, 100),
-    ({"count": 60, **ENDPOINTS}, 0, 60, 60),
+@pytest.mark.parametrize(("options", "before", "sessions", "expected"), [
+    ({"foreign_sessions": 3}, 3, 100, 100),
+    ({"foreign_sessions": 11, "table_tells": False}, None, None, 100),
+    (limit_sessions(60) | ENDPOINTS, 0, 60, 60),
 ])  # fmt: skip
-def test_sessions_from_before_phase_one_are_not_counted(device, before, sessions, expected):
-    used = measure_trials(ScriptedTester(**device))[0].connections
+def test_sessions_from_before_phase_one_are_not_counted(options, before, sessions, expected):
+    used = measure_trials(make_device(**options))[0].connections
     assert (used.sessions_before, used.sessions) == (before, sessions)
     assert used.expected_sessions == expected
 
 
-def test_timeout_is_checked_before_first_frame():
-    device = ScriptedTester(timeout_s=2.0)
+def test_timeout_is_checked_before_first_frame_and_between_phases():
+    device = make_device(table_timeout_s=2.0)
     with expect_error("idle-timeout", mentions="2.5"):
         measure_trials(device)
-    assert device.log == []
-    measure_trials(ScriptedTester(timeout_s=2.6))
+    assert list_calls(device) == []
+    measure_trials(make_device(table_timeout_s=2.6))
+    device = make_device(table_timeout_s=20.0)
+    measure = device.measure
+    device.measure = lambda trial: device.wait(30.0) or measure(trial)
+    with expect_error("idle-timeout", mentions="31.5"):
+        measure_trials(device, gap_s=1.0)
 
 
 def test_table_limits_are_read_once(monkeypatch):
     limits = {"nf_conntrack_max": 262144}
     read = Mock(return_value=limits)
-    monkeypatch.setattr(ScriptedTester, "read_limits", lambda self: read())
-    results = measure_trials(ScriptedTester(timeout_s=100.0), trials=3)
+    monkeypatch.setattr(SimTable, "read_limits", lambda self: read())
+    results = measure_trials(make_device(table_timeout_s=100.0), trials=3)
     read.assert_called_once()
     assert [r.connections.device for r in results] == [{**limits, "timeout_s": 100.0}] * 3
     read.return_value = {}
-    assert measure_trials(ScriptedTester())[0].connections.device is None
+    assert measure_trials(make_device())[0].connections.device is None
 
 
 def test_kernel_table_limits_are_parsed():
