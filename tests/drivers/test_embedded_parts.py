@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from contextlib import closing
-from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -28,7 +27,7 @@ from v6t.intent.device import Links
 from v6t.packets import trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST
-from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
+from v6t.profiles.tcp.segments import ACK, FIN, RST
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.trials.connections import Connections, Tcp
@@ -87,12 +86,6 @@ def two_trials():
         client.memory.close()
 
 
-def make_reset(flags, number, acknowledged):
-    zeros, offset, false = np.zeros(1, np.uint32), np.zeros(1, np.int64), np.zeros(1, bool)
-    flags = np.array([flags], np.uint8)
-    return SegmentFields(flags, number, acknowledged, zeros, zeros, false, offset, offset, false)
-
-
 @pytest.mark.parametrize("octets", [0, len(REQUEST)])
 @pytest.mark.parametrize("acknowledges", [True, False])
 def test_reset_without_timestamps_identifies_connection_and_trial(two_trials, octets, acknowledges):
@@ -100,12 +93,12 @@ def test_reset_without_timestamps_identifies_connection_and_trial(two_trials, oc
     current, other = two_trials
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
     answered = np.uint32(len(current._answer) if octets else 0)
+    reset = SimpleNamespace(flags=np.array([RST], np.uint8), sequence=zeros, acknowledgement=zeros)
     if acknowledges:
-        number = current._compute_client_isns(which) + np.uint32(1 + octets)
-        reset = make_reset(RST | ACK, zeros, number)
+        reset.flags |= ACK
+        reset.acknowledgement = current._compute_client_isns(which) + np.uint32(1 + octets)
     else:
-        number = current._compute_server_isns(which) + np.uint32(1) + answered
-        reset = make_reset(RST, number, zeros)
+        reset.sequence = current._compute_server_isns(which) + np.uint32(1) + answered
     without_timestamps = np.ones(1, bool)
     assert current._find_reset_connections(reset, without_timestamps).tolist() == [3]
     assert other._find_reset_connections(reset, without_timestamps).tolist() == [5]
@@ -138,9 +131,8 @@ def test_icmp_error_refuses_opening_and_resets_open_connections(two_trials):
 def test_late_fin_is_ignored_but_unsolicited_fin_counts(two_trials, monkeypatch):
     client, answered = two_trials[0], []
     monkeypatch.setattr(client, "_reply", lambda which, *_, **__: answered.extend(which.tolist()))
-    none, which = np.zeros(3, np.int64), np.array([1, 3, 4])
-    finished = replace(make_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), data_octets=none)
-    finished = replace(finished, flags=np.full(3, FIN | ACK, np.uint8))
+    flags, which = np.full(3, FIN | ACK, np.uint8), np.array([1, 3, 4])
+    finished = SimpleNamespace(flags=flags, data_octets=np.zeros(3, np.int64))
     frames, known = np.zeros((3, 60), np.uint8), np.ones(3, bool)
     client._states.client[:] = [SENT, SENT | ENDING, SENT, SENT | ENDING, SENT]
     client._handle_data_and_fins(finished, frames, which, known, np.array([True, False, False]))

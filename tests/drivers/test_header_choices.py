@@ -5,12 +5,14 @@ The tests modify reference frames octet by octet; the tables are those of the RF
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.header_profile import ChainOracle, HeaderProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
+from v6t.drivers.oracle.connection_oracle import ConnectionOracle
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
@@ -50,24 +52,16 @@ def test_other_technologies_have_the_same_policy():
     assert {make_plugin(name).header_policy for name in ("lwaftr", "lwb4")} == {softwire}
 
 
-class StatefulTranslation:
-    """Reference translation of a stateful plugin; all frames belong to the stream's first connection."""
-
-    def __init__(self, plugin):
-        self._plugin = plugin
-        self.header_policy = plugin.header_policy
-        first = compile_traffic(plugin.build_traffic("forward", get_sizes(plugin)))
-        self._initial = Expander(first.streams[0]).compute_frames(0, 1)
-        self._learned = np.zeros((1, 12 if plugin.responder_version == 4 else 36), np.uint8)
-        public = plugin.params.public_pool
-        address = public.first.packed
-        self._learned[0, : len(address)] = list(address)
-        self._learned[0, -4:-2] = list(public.ports.min.to_bytes(2, "big"))
-
-    def expect(self, direction, frames):
-        count = len(frames)
-        initial, learned = (np.repeat(a, count, axis=0) for a in (self._initial, self._learned))
-        return self._plugin.expect_for_connections(direction, frames, initial, learned)
+def make_stateful_oracle(plugin):
+    """Return the reference translation in which all frames belong to the first connection."""
+    sizes, pool = get_sizes(plugin), plugin.params.public_pool
+    traffic = [compile_traffic(plugin.build_traffic(direction, sizes)) for direction in DIRECTIONS]
+    oracle = ConnectionOracle(plugin, *traffic)
+    endpoint = pool.first.packed.ljust(8 if plugin.responder_version == 4 else 32, b"\0")
+    row = endpoint + pool.ports.min.to_bytes(2, "big") + bytes(2)
+    oracle._table = SimpleNamespace(rows=np.frombuffer(row, np.uint8)[None])
+    oracle.locate = lambda frames: np.zeros(len(frames), np.int64)
+    return oracle
 
 
 @cache
@@ -83,7 +77,7 @@ def get_sizes(plugin):
 @cache
 def make_oracle(name):
     plugin = make_plugin(name)
-    return StatefulTranslation(plugin) if plugin.stateful else plugin
+    return make_stateful_oracle(plugin) if plugin.stateful else plugin
 
 
 def make_profiled_oracle(name, profile):
