@@ -88,8 +88,10 @@ class StatefulLab:
         return result.connections
 
     def run_in_device(self, command):
+        """Run a command in the device's namespace and return its output."""
         pid = self.bench.open().list_namespaces()["device"]
-        subprocess.run(["nsenter", "-t", str(pid), "-n", "sh", "-ec", command], check=True)
+        words = ["nsenter", "-t", str(pid), "-n", "sh", "-ec", command]
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     @contextmanager
     def limit_connections(self, limit, verdict):
@@ -323,16 +325,10 @@ def test_deleted_connection_is_missing_in_the_validation(kind, monkeypatch):
     with StatefulLab(kind) as lab:
         tester, trial = lab.bench.prepare(), lab.trial(ESTABLISH, duration_s=ESTABLISH.phase_one_s)
         tester.establish(trial, ESTABLISH)
-        pid = tester.list_namespaces()["device"]
-
-        def run_conntrack(*words):
-            command = ["nsenter", "-t", str(pid), "-n", "conntrack", *words]
-            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-        ports = {re.search(r"sport=(\d+)", line)[1] for line in run_conntrack("-L").splitlines()}
-        deleted = 0
-        for port in sorted(ports)[:5]:
-            deleted += len(run_conntrack("-D", "-p", "udp", "--orig-port-src", port).splitlines())
+        listed = lab.run_in_device("conntrack -L").splitlines()
+        ports = sorted({re.search(r"sport=(\d+)", line)[1] for line in listed})[:5]
+        outputs = [lab.run_in_device(f"conntrack -D -p udp --orig-port-src {p}") for p in ports]
+        deleted = sum(len(output.splitlines()) for output in outputs)
         (count,) = tester.validate(trial, ESTABLISH).result.classes.values()
         assert deleted >= 5
         assert (count.sent, count.received, count.surplus) == (1000, 1000 - deleted, 0)
