@@ -32,7 +32,8 @@ def test_injected_fault_of_device_or_tester_is_found(bench, fault):
 def test_table_reset_during_trial_is_found(kind):
     with StatefulLab(kind) as lab:
         connections = Connections(500, 1000.0, wait_s=0.5)
-        trial = lab.trial(connections, "reverse", rate_fps=1000.0, duration_s=1.2)
+        changes = {"mode": "reverse", "rate_fps": 1000.0, "duration_s": 1.2}
+        trial = lab.trial(replace(connections, reuse=True), **changes)
         tester = lab.bench.open()
 
         def reset():
@@ -41,29 +42,17 @@ def test_table_reset_during_trial_is_found(kind):
             tester.device_state().flush()
 
         def measure():
-            assert measure_phase_two(lab.bench, trial, None) is not None
-            return measure_phase_two(lab.bench, trial, reset)
+            lab.use(connections, **changes)  # passes without a fault
+            for _ in range(fault_injection.MAX_TRIES):
+                lab.bench.measure(trial)  # fills the table, so that the next trial uses it at once
+                thread = threading.Thread(target=reset)
+                thread.start()
+                result = lab.bench.measure(trial)
+                thread.join()
+                tolerance = fault_injection.SENDING_TIME_TOLERANCE
+                verdict = assess_trial(trial, result, sending_time_tolerance=tolerance)
+                if result.connections.is_complete and verdict.valid:
+                    return fault_injection.Observation(trial, result, verdict)
+            pytest.fail(f"no valid trial: {verdict.reasons}")
 
         fault_injection.expect_found(kind, fault_injection.RESET, measure)
-
-
-def measure_phase_two(bench, trial, meanwhile):
-    """Measure valid phase 2 trials; in the last one, run ``meanwhile`` at the same time.
-
-    Args:
-        meanwhile: Function that waits for traffic and resets the table; None to measure without a fault.
-    """
-    connections = replace(trial.connections, reuse=meanwhile is not None)
-    phase_two = replace(trial, connections=connections)
-    for _ in range(fault_injection.MAX_TRIES):
-        thread = threading.Thread(target=meanwhile or (lambda: None))
-        if meanwhile is not None:
-            bench.measure(phase_two)  # fills the table, so that the next trial uses it at once
-        thread.start()
-        result = bench.measure(phase_two)
-        thread.join()
-        tolerance = fault_injection.SENDING_TIME_TOLERANCE
-        verdict = assess_trial(trial, result, sending_time_tolerance=tolerance)
-        if result.connections.is_complete and verdict.valid and (verdict.passed or meanwhile):
-            return fault_injection.Observation(trial, result, verdict)
-    return None
