@@ -81,7 +81,7 @@ def render_cell(row: matrix.Row, tester: str) -> str:
 
 def render_machines() -> Iterator[str]:
     """Render the devices in virtual machines with their recorded results."""
-    recorded = machines.load_rows()
+    recorded = load_record(machines.RECORD)
     yield f"| device | technology | {' | '.join(FACTS)} | how | version | date |"
     yield "|---|---|" + "---|" * len(FACTS) + "---|---|---|"
     for row in machines.ROWS:

@@ -2,7 +2,6 @@
 
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from textwrap import dedent
 
 import pytest
 from v6t.core.config.resolve import resolve_setup
@@ -59,5 +58,5 @@ def measure_passed(tester, trial, *, tolerance=1.2, is_good=lambda result: True,
 
 def write_testbed(directory, text):
     path = directory / "bed.yaml"
-    path.write_text(dedent(text))
+    path.write_text(text)
     return path

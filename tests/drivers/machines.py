@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from v6t.tests.drivers.run_facts import FACTS, Run
-from v6t.tools.record_files import load_record, update_record
+from v6t.tools.record_files import update_record
 
 RECORD = Path(__file__).parent / "recorded" / "machines.json"
 TESTERS = {"embedded": "embedded tester", "trex": "TRex"}
@@ -60,11 +60,6 @@ ROWS = tuple(
     for name, device, command, technologies in _GROUPS
     for technology, _, words in (one.partition("=") for one in technologies)
 )
-
-
-def load_rows() -> dict[str, dict[str, str]]:
-    """Load the record by row: the text of each fact, the method, version and date."""
-    return load_record(RECORD)
 
 
 def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where: str = "") -> None:

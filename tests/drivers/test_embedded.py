@@ -93,36 +93,34 @@ def test_second_rate_follows_flows_that_start_at_intervals(tester_with_two_class
         assert counted.last_lost_s is None
 
 
-def measure_with_stopped_receiver(tester, trial, continues_s):
-    """Measure a trial during which the receiver is stopped after 0.25 s and continued later."""
-    receiver = tester._receivers["forward"]
-    tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # fills caches
-    for after_s, number in ((0.25, signal.SIGSTOP), (continues_s, signal.SIGCONT)):
-        timer = threading.Timer(after_s, os.kill, (receiver.pid, number))
-        timer.start()
-    result = tester.measure(trial)
-    timer.join()
-    return result
+def measure_with_stopped_receiver(continues_s, **changes):
+    """Measure a trial whose receiver is stopped after 0.25 s and continued later; return both."""
+    with open_tester("embedded", loopback=True) as (tester, trial):
+        receiver = tester._receivers["forward"]
+        forward = replace(trial, mode="forward", **changes)
+        tester.measure(replace(forward, rate_fps=1000.0, duration_s=0.2))  # fills caches
+        for after_s, number in ((0.25, signal.SIGSTOP), (continues_s, signal.SIGCONT)):
+            timer = threading.Timer(after_s, os.kill, (receiver.pid, number))
+            timer.start()
+        result = tester.measure(forward)
+        timer.join()
+        return forward, result
 
 
 @pytest.mark.alone  # stops the receiver in the middle of a trial
 def test_overflow_of_receive_ring_makes_trial_invalid():
-    with open_tester("embedded", loopback=True) as (tester, trial):
-        changes = {"rate_fps": 60_000.0, "duration_s": 2.0, "residual_wait_s": 1.0}
-        overload = replace(trial, mode="forward", **changes)
-        result = measure_with_stopped_receiver(tester, overload, 2.6)
-        assert not assess_trial(overload, result, sending_time_tolerance=1.5).valid
-        assert any("receive ring overflowed" in f for f in result.faults), result.faults
+    changes = {"rate_fps": 60_000.0, "duration_s": 2.0, "residual_wait_s": 1.0}
+    trial, result = measure_with_stopped_receiver(2.6, **changes)
+    assert not assess_trial(trial, result, sending_time_tolerance=1.5).valid
+    assert any("receive ring overflowed" in f for f in result.faults), result.faults
 
 
 @pytest.mark.alone  # stops the receiver until the trial has ended
 def test_frames_that_wait_in_the_receive_ring_are_not_lost():
-    with open_tester("embedded", loopback=True) as (tester, trial):
-        changes = {"rate_fps": 20_000.0, "duration_s": 1.0, "residual_wait_s": 0.15}
-        forward = replace(trial, mode="forward", **changes)
-        result = measure_with_stopped_receiver(tester, forward, 3.0)
-        (count,) = result.directions["forward"].classes.values()
-        assert (count.received, result.faults) == (count.sent, ())
+    changes = {"rate_fps": 20_000.0, "duration_s": 1.0, "residual_wait_s": 0.15}
+    _, result = measure_with_stopped_receiver(3.0, **changes)
+    (count,) = result.directions["forward"].classes.values()
+    assert (count.received, result.faults) == (count.sent, ())
 
 
 def test_stepped_clock_makes_trial_invalid(monkeypatch):
