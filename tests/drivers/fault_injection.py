@@ -232,10 +232,10 @@ class FaultBench:
         """Measure a trial with this fault, and repeat it while it is invalid."""
         make_device = fault.device or make_known_device()
         technology = self._technologies[fault.technology]
-        self._device.replace(make_device(technology, compute_frame_octets(self._links)))
         sizes = self._load(fault.technology)
         for attempt in range(MAX_TRIES):
-            # faults depend on the number of frames, not on the rate
+            # faults depend on the number of frames since the device's start
+            self._device.replace(make_device(technology, compute_frame_octets(self._links)))
             rate = max(fault.rate_fps / 2**attempt, min(fault.rate_fps, SLOWEST_FPS))
             trial = Trial("planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
                           fault.frames / rate, 0.5, 0.1, frame_timeout_s=fault.timeout_s)  # fmt: skip

@@ -67,9 +67,6 @@ class Run:
         assert all(count.checked == count.matched for count in counted)
         return sum(count.checked for count in counted)
 
-    def describe_facts(self) -> dict[str, str]:
-        return {fact: self.describe_fact(fact) for fact in FACTS}
-
     def describe_fact(self, name: str) -> str:
         """Assert one of FACTS and return its description."""
         if name == "configured":

@@ -184,16 +184,14 @@ class FakeSendRing:
     refused = 0
 
     def __init__(self, _interface, octets):
-        self._octets = octets
-        self.batches, self.departures_ns = [], []
+        self._octets, self.committed = octets, []
 
     def get_free_slots(self, limit):
         self._slots = np.zeros((limit, self._octets), dtype=np.uint8)
         return self._slots
 
     def commit(self, count, _lengths):
-        self.departures_ns.append(time.time_ns())
-        self.batches.append(self._slots[:count].copy())
+        self.committed.append((time.time_ns(), self._slots[:count].copy()))
 
     def count_unsent(self):
         return 0
@@ -223,19 +221,19 @@ def test_stalled_sender_sends_no_burst(send, monkeypatch):
         FakeSendRing, "commit", lambda *arguments: (commit(*arguments), time.sleep(next(stalls)))
     )
     ring, answer = send(timed=False, rate_fps=10_000.0)
-    assert max(len(batch) for batch in ring.batches) <= MAX_BURST_S * 10_000 + 1
+    assert max(len(batch) for _, batch in ring.committed) <= MAX_BURST_S * 10_000 + 1
     assert answer["sending_time_s"] > 0.15 + 0.2 - MAX_BURST_S - 0.001
     assert answer["lateness_s"] > 0.15
 
 
 @pytest.mark.parametrize(("timed", "most"), [(True, TIMED_BATCH), (False, BATCH)])
 def test_batch_of_timed_frames_is_small(send, timed, most):
-    assert max(len(batch) for batch in send(timed=timed)[0].batches) == most
+    assert max(len(batch) for _, batch in send(timed=timed)[0].committed) == most
 
 
 def test_every_timed_frame_is_stamped_before_departure(send):
     ring, stamps = send(timed=True)[0], []
-    for batch, departure_ns in zip(ring.batches, ring.departures_ns, strict=True):
+    for departure_ns, batch in ring.committed:
         marks = trailer.read(batch)
         assert marks.magic_ok.all()
         assert verify(batch).all()

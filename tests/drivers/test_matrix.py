@@ -77,7 +77,8 @@ def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
     points = {(point["benchmark"], point["direction"]) for point in finished.points}
     expected = {(b, m) for b in row.wanted for m in row.modes}
     assert {(b, m) for b, m in points if b in matrix.BENCHMARKS} == expected
-    finished.describe_facts()
+    for fact in FACTS:
+        finished.describe_fact(fact)
     for record in finished.points:
         if record["benchmark"] in ALWAYS_FINITE:
             assert_timed(record)
