@@ -172,28 +172,35 @@ def test_killed_run_leaves_no_processes(tmp_path):
     )
 
 
-# Runs a command as user nobody, who may enter these directories: `sh -c AS_NOBODY sh DIRECTORY... -- COMMAND`.
+# Runs a command as user nobody, with these directories at their paths: `sh -c AS_NOBODY sh DIRECTORY... -- COMMAND`.
 AS_NOBODY = """
 set -e
-layers=$(mktemp -d); mount -t tmpfs tmpfs "$layers"
+keep=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$keep"
+number=0
+for path in "$@"; do
+    [ "$path" = -- ] && break
+    number=$((number + 1)); mkdir "$keep/$number"; mount --bind "$path" "$keep/$number"
+done
+number=0
 while [ "$1" != -- ]; do
-    mkdir -p "$layers/$1/upper" "$layers/$1/work"
-    mount -t overlay -o "lowerdir=$1,upperdir=$layers/$1/upper,workdir=$layers/$1/work" overlay "$1"
-    chmod a+x "$1"; shift
+    number=$((number + 1))
+    top=/$(echo "$1" | cut -d/ -f2)
+    mountpoint -q "$top/.v6t" 2>/dev/null || [ -e "$top/.v6t" ] || {
+        mount -t tmpfs -o mode=1777 tmpfs "$top"; touch "$top/.v6t"; }
+    mkdir -p "$1"; mount --bind "$keep/$number" "$1"
+    shift
 done
 shift
-mkdir "$layers/home"; chown 65534:65534 "$layers/home"; cd "$layers/home"
-exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$layers/home" "$@"
+mkdir -p /tmp/v6t-nobody; chown 65534:65534 /tmp/v6t-nobody; cd /tmp/v6t-nobody
+exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody "$@"
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root, all tests run as an ordinary user")
 def test_ordinary_user_has_lab_in_user_namespace():
     """v6t enters the namespace before numpy starts threads."""
-    needed = [Path(p).resolve() for p in (sys.prefix, sys.base_prefix, Path(__file__).parent)]
-    directories = {directory for path in needed for directory in (path, *path.parents)}
-    private = sorted(directory for directory in directories if not directory.stat().st_mode & 1)
-    command = [*private, "--", sys.executable, "-c", MEASURE_AS_USER]
+    directories = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
+    command = [*directories, "--", sys.executable, "-c", MEASURE_AS_USER]
     words = ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *command]
     result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
     assert result.stdout.splitlines()[-1:] == ["user namespace True"], result
@@ -227,3 +234,13 @@ def test_process_with_threads_has_hint_about_starting_python(monkeypatch):
         privilege.acquire()
     assert raised.value.code == "missing-permission"
     assert "OPENBLAS_NUM_THREADS=1" in raised.value.hint
+
+
+def find_hidden(paths):
+    """Return the topmost of these directories that an unprivileged user cannot enter."""
+    hidden = []
+    for path in dict.fromkeys(Path(path).resolve() for path in paths):
+        searchable = all(place.stat().st_mode & 1 for place in (path, *path.parents))
+        if not searchable and not any(path.is_relative_to(other) for other in hidden):
+            hidden.append(path)
+    return hidden
