@@ -15,7 +15,7 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.interfaces import check_interface, find_device, is_pci
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
-from v6t.intent.device import make_host_arguments
+from v6t.intent.device import Link, Links, make_host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]  # Methods to recognize test frames
 Start = Literal["auto", "never", "always"]  # When v6t starts a server
@@ -236,10 +236,6 @@ class TrexOptions(StrictModel):
              f"threads cannot share a CPU with {cores} cores",
              "name each CPU once, or set cores to 1", "duplicate", "core_list", "cores"),
             (conflict, conflict, hint, "conflict", *settings),
-            (self.lab and not self.interfaces and not self.port_driver.name,
-             "the lab's ports are Linux interfaces, which this installation of v6t does not support",
-             "set interfaces to memif ports, or use the embedded tester",
-             "unsupported-by-tester", "lab"),
         ))
         # fmt: on
         return self
@@ -254,7 +250,7 @@ class TrexOptions(StrictModel):
         """The server's host and TCP ports."""
         return {"server": self.server, "rpc_port": self.rpc_port, "pub_port": self.pub_port}
 
-    def orient_ports(self, links: Any) -> TrexOptions:
+    def orient_ports(self, links: Links) -> TrexOptions:
         """Return the options with left and right swapped if those of the links are."""
         if not links.swapped:
             return self
@@ -318,24 +314,24 @@ class TrexOptions(StrictModel):
         """
         return self.lab and not self.interfaces and self.ports == (0, 1)
 
-    def find_macs(self, links: Any) -> dict[int, tuple[str, str]]:
-        """Return the tester's and the device's MAC address by port number."""
-        pairs = ((pair.left or links.left, pair.right or links.right) for pair in self.all_pairs)
-        macs = [(side.tester_mac, side.dut_mac) for pair in pairs for side in pair]
-        return dict(zip(self.all_ports, macs, strict=True))
-
-    def list_hosts(self, links: Any) -> dict[str, Any]:
-        """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
+    def find_links(self, links: Links) -> dict[int, Link]:
+        """Return the link at each port, with the MAC addresses and the VLAN of its pair."""
         by_port = {}
         for pair in self.all_pairs:
-            for port, name in zip(pair.ports, ("left", "right"), strict=True):
-                hosts, side = make_host_arguments(getattr(links, name)), getattr(pair, name)
-                if hosts is not None and side is not None:
-                    hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
-                    hosts |= {} if side.vlan is None else {"vlan": side.vlan}
-                if hosts is not None:
-                    by_port[str(port)] = hosts
+            ends = (links.left, pair.left), (links.right, pair.right)
+            for port, (link, side) in zip(pair.ports, ends, strict=True):
+                changes = {} if side is None else side.model_dump(exclude_none=True)
+                by_port[port] = link.model_copy(update=changes)
         return by_port
+
+    def find_macs(self, links: Links) -> dict[int, tuple[str, str]]:
+        """Return the tester's and the device's MAC address by port number."""
+        return {p: (link.tester_mac, link.dut_mac) for p, link in self.find_links(links).items()}
+
+    def list_hosts(self, links: Links) -> dict[str, Any]:
+        """Return the arguments of the hosts on each port that has any."""
+        hosts = {p: make_host_arguments(link) for p, link in self.find_links(links).items()}
+        return {str(port): arguments for port, arguments in hosts.items() if arguments is not None}
 
     @property
     def remote(self) -> SshClient | None:

@@ -215,9 +215,6 @@ def replace_link_header(frame: bytes, old: Any, new: Any) -> bytes:
     """Return a frame with the MAC addresses and the VLAN of one link replaced by those of another.
 
     Other addresses stay, for example broadcast.
-
-    Args:
-        old, new: links with ``tester_mac``, ``dut_mac`` and ``vlan``; None keeps the frame's VLAN.
     """
     macs = {_parse_mac(old.tester_mac): new.tester_mac, _parse_mac(old.dut_mac): new.dut_mac}
     ends = (frame[:6], frame[6:12])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
@@ -38,7 +38,7 @@ from v6t.drivers.trex.connections import (
     LearnedConnections,
     compute_timed_share,
 )
-from v6t.drivers.trex.options import Side, TrexOptions
+from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.streams import (
     find_mark_distance,
     mark_streams,
@@ -46,7 +46,7 @@ from v6t.drivers.trex.streams import (
     with_cache,
     with_stamps,
 )
-from v6t.intent.device import Port
+from v6t.intent.device import Link, Links, Port
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.model import Role
 from v6t.profiles.rows import convert_to_rows
@@ -73,15 +73,6 @@ MIN_QUIET_S = 0.2  # Shortest wait after the last frame, since captures are poll
 _OVERTIME = 1.5  # Multiple of a trial's duration after which traffic is stopped
 
 
-class PortPair(NamedTuple):
-    """Ports of one pair in one direction, and their addresses if these differ from the links'."""
-
-    tx: int  # Number of the sending port
-    rx: int  # Number of the receiving port
-    sending: Side | None = None  # Addresses of the sending port
-    receiving: Side | None = None  # Addresses of the receiving port
-
-
 class TrexTester(BedTester):
     """Tester that sends with TRex and implements :class:`~v6t.drivers.tester.StatefulTester`.
 
@@ -101,7 +92,7 @@ class TrexTester(BedTester):
     def __init__(
         self,
         options: TrexOptions,
-        links: Any,
+        links: Links,
         device: LabDevice | None = None,
         *,
         loopback: bool = False,
@@ -109,7 +100,11 @@ class TrexTester(BedTester):
     ) -> None:
         self._options = options
         self._loopback = loopback
-        self._links = links
+        self._links: dict[Direction, tuple[Link, Link]] = {
+            "forward": (links.left, links.right),
+            "reverse": (links.right, links.left),
+        }  # of the first pair, that of the sender first
+        self._port_links = options.find_links(links)
         self._bed = Bed(links, None if loopback else device) if options.lab else None
         self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
@@ -121,10 +116,10 @@ class TrexTester(BedTester):
         self._recordings = Recordings(self.attachment, options.remote)
         self._connections = LearnedConnections(self._recordings)
         self._tcp_trial: TcpTrial | None = None
-        self._pairs: dict[Direction, list[PortPair]] = {
-            "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
-            "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
-        }
+        self._pairs: dict[Direction, list[tuple[int, int]]] = {
+            "forward": [pair.ports for pair in options.all_pairs],
+            "reverse": [pair.ports[::-1] for pair in options.all_pairs],
+        }  # sending and receiving port
         self.before_start: Callable[[], object] = lambda: None
 
     @property
@@ -289,8 +284,8 @@ class TrexTester(BedTester):
         return OfferedLoad(
             streams,
             bursts,
-            pairs[part].tx,
-            tuple(pair.rx for pair in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
+            pairs[part][0],
+            tuple(rx for _, rx in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
             self._nonce,
             lambda stream: self._connections.find_oracle(stream) or oracle,
         )
@@ -310,10 +305,10 @@ class TrexTester(BedTester):
         if parts == 1 and is_fast and not trial.required_capabilities:
             streams = self._marked.get(direction, streams)
         loads = []
-        for part, pair in enumerate(self._pairs[direction]):
+        for part, (tx, _) in enumerate(self._pairs[direction]):
             if not divide(trial.frames, part, parts):
                 continue
-            own = select_part(streams, trial, part, parts, core=pair.tx // 2 if parts > 1 else 0)
+            own = select_part(streams, trial, part, parts, core=tx // 2 if parts > 1 else 0)
             bursts = make_bursts(
                 own,
                 trial,
@@ -331,19 +326,13 @@ class TrexTester(BedTester):
         """Send the worker the streams of a load, unless it has them."""
         if self._installed.get(load.tx_port) is load.streams:
             return
-        pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
-        link, side = self._find_links(load.direction)[0], pair.sending
+        first, own = self._links[load.direction][0], self._port_links[load.tx_port]
         for at, stream in enumerate(load.streams.streams):  # one by one: lists are made as they go
             sent = stream.render() if isinstance(stream, Block) else stream
-            if side is not None:
-                sent = sent.with_packet(replace_link_header(sent.packet, link, side))
+            if own != first:
+                sent = sent.with_packet(replace_link_header(sent.packet, first, own))
             self.attachment.ask("load", port=load.tx_port, streams=[dict(sent.trex)], first=at)
         self._installed[load.tx_port] = load.streams
-
-    def _find_links(self, direction: Direction) -> tuple[Any, Any]:
-        """Return the links of the first pair that send and receive in a direction."""
-        links = self._links.left, self._links.right
-        return links if direction == "forward" else links[::-1]
 
     def _send(
         self, trial: Trial, loads: Sequence[OfferedLoad], recordings: Sequence[dict[str, Any]]
@@ -535,15 +524,14 @@ class TrexTester(BedTester):
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:
         """Read the sampled frames of a direction, with the addresses of the first pair of ports."""
         direction = loads[0].direction
-        sent, received = self._find_links(direction)
         captured = [f for c in stats.captures if c.kind == "sample" for f in c.decode_frames()]
         batches: list[Batch] = []
+        is_crossed = not self._loopback  # joined ports get frames as they were sent
         for pair in self._pairs[direction]:
-            frames = [(at, frame) for at, frame, port in captured if port == pair.rx]
-            # joined ports get frames as they were sent
-            side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)
-            if side is not None:
-                frames = [(at, replace_link_header(frame, side, link)) for at, frame in frames]
+            frames = [(at, frame) for at, frame, port in captured if port == pair[1]]
+            first, own = self._links[direction][is_crossed], self._port_links[pair[is_crossed]]
+            if own != first:
+                frames = [(at, replace_link_header(frame, own, first)) for at, frame in frames]
             arrived = capture.make_batches(frames)
             batches += [b for b, _ in capture.select_current_frames(arrived, loads[0].nonce)]
         return CaptureReader(batches)
@@ -552,7 +540,7 @@ class TrexTester(BedTester):
 class TrexProber:
     """Prober that uses the ports of a TRex server, which is started if none answers."""
 
-    def __init__(self, options: TrexOptions, links: Any, bed: Bed | None) -> None:
+    def __init__(self, options: TrexOptions, links: Links, bed: Bed | None) -> None:
         left, right = options.ports
         self._ports: dict[Port, int] = {"left": left, "right": right}
         self._attachment = Attachment(options, links, bed, delays=False)
