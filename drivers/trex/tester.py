@@ -6,7 +6,6 @@ import base64
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -182,8 +181,7 @@ class TrexTester(BedTester):
             batches = self._recordings.read(load.direction)
             distance = find_mark_distance(load.streams)
             readers[load.direction] = CaptureReader(batches, distance, capture.SAMPLES_PER_STREAM)
-        result = self._make_result(trial, loads, stats, began_s, readers)
-        return self._add_losses(trial, result, loads, readers) if finds_losses else result
+        return self._make_result(trial, loads, stats, began_s, readers)
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
@@ -402,30 +400,20 @@ class TrexTester(BedTester):
             for (kind, number), pattern in counted.items():
                 yield make_capture_request(kind, ports, pattern, 1, snaplen=64, class_number=number)
 
-    def _add_losses(
-        self,
-        trial: Trial,
-        result: TrialResult,
-        loads: Sequence[OfferedLoad],
-        readers: Mapping[Direction, CaptureReader],
-    ) -> TrialResult:
-        """Add the times of lost frames and of the rate change, found in recordings, to a result."""
-        directions, faults = dict(result.directions), [*result.faults]
-        for load in loads:
-            direction, reader = load.direction, readers[load.direction]
-            faults += counting.find_recording_fault(reader, directions[direction], direction)
-            burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
-            named = capture.identify_streams(reader.samples, [load])
-            by_number = {number: burst_of[stream.stream_id] for number, stream in named.items()}
-            fields: dict[str, Any] = {}
-            if trial.second_segment is not None:
-                ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
-                by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
-                error_s = counting.measure_rate_change_error_s(reader, by_number, load, ticks_hz)
-                fields["rate_change_error_s"] = error_s
-            fields |= counting.find_losses(reader, load, by_number)
-            directions[direction] = replace(directions[direction], **fields)
-        return replace(result, directions=directions, faults=tuple(faults))
+    def _find_losses(
+        self, trial: Trial, load: OfferedLoad, reader: CaptureReader
+    ) -> dict[str, Any]:
+        """Find the times of lost frames and of the rate change, fields of a DirectionResult."""
+        burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
+        named = capture.identify_streams(reader.samples, [load])
+        by_number = {number: burst_of[stream.stream_id] for number, stream in named.items()}
+        if trial.second_segment is None:
+            return counting.find_losses(reader, load, by_number)
+        ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
+        by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
+        error_s = counting.measure_rate_change_error_s(reader, by_number, load, ticks_hz)
+        losses = counting.find_losses(reader, load, by_number)
+        return {**losses, "rate_change_error_s": error_s}
 
     def _make_result(
         self,
@@ -443,15 +431,18 @@ class TrexTester(BedTester):
         stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
         captured = {direction: counts for direction, counts in stamps.items() if counts}
         facts = self.attachment.facts
+        directions = {
+            d: self._make_direction(trial, own, stats, samples[d], readers.get(d))
+            for d, own in by_direction.items()
+        }
         faults = counting.find_faults(stats, loads, self.attachment.cpu_limit)
-        needs_delays = trial.delays is not None or trial.frame_timeout_s is not None
-        if needs_delays and self.attachment.uses_trailer:  # others read delays from recordings
-            faults += counting.find_timing_faults(stats, loads)
+        if self.attachment.uses_trailer:  # others read delays from recordings
+            if trial.delays is not None or trial.frame_timeout_s is not None:
+                faults += counting.find_timing_faults(stats, loads)
+            for direction, reader in readers.items():
+                faults += counting.find_recording_fault(reader, directions[direction], direction)
         return TrialResult(
-            directions={
-                d: self._make_direction(trial, own, stats, samples[d], readers.get(d))
-                for d, own in by_direction.items()
-            },
+            directions=directions,
             faults=tuple(faults),
             is_disturbed=bool(stats.events),
             started=began.isoformat(timespec="milliseconds"),
@@ -484,12 +475,14 @@ class TrexTester(BedTester):
         else:
             counted = counting.count_by_ports(stats, loads)
         is_sampled = delays is not None and not self.attachment.uses_trailer
-        timed_share = None
-        if is_sampled and recording is not None:
+        timed_share, losses = None, {}
+        if delays is not None and trial.connections:
+            timed_share = compute_timed_share(first.streams)
+        if recording is not None and is_sampled:
             counted = counting.add_sampled_delays(counted, first, stats, recording)
             timed_share = sum(b.pps for b in first.stamped_bursts) / trial.rate_fps
-        elif delays is not None and trial.connections:
-            timed_share = compute_timed_share(first.streams)
+        elif recording is not None:
+            losses = self._find_losses(trial, first, recording)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = capture.compare_frames(samples, loads, step)
         readings, duration_s = stats.counter_readings, trial.total_duration_s
@@ -519,6 +512,7 @@ class TrexTester(BedTester):
             else counting.make_distributions(counted, loads, tags=bool(delays.tags)),
             ipdv=ipdv,
             timeline=counting.make_timeline(stats, loads, trial),
+            **losses,
         )
 
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:
