@@ -384,26 +384,22 @@ def _decode(data: bytes) -> Distribution:
     counts = {}
     index = 0
     for number in _decode_zigzag(body[40 : 40 + octets]):
-        if number < 0:
-            index -= number
-            continue
-        if number:
+        if number > 0:
             bucket = max(0, (index >> half_bits) - 1)
             shift = bucket + unit_bits
             low = (index - (bucket << half_bits)) << shift
             counts[1000 * low + 500 * ((1 << shift) - 1)] = number
-        index += 1
+        index += max(1, -number)
     return Distribution.from_values(counts)
 
 
 def _decode_zigzag(data: bytes) -> Iterator[int]:
-    """Yield the numbers of a ZigZag LEB128 encoding."""
+    """Yield the numbers of a ZigZag LEB128 encoding, none of which needs 56 bits."""
     value = shift = 0
     for octet in data:
-        is_ninth = shift == 56  # which holds eight bits
-        value |= (octet if is_ninth else octet & 0x7F) << shift
+        value |= (octet & 0x7F) << shift
         shift += 7
-        if is_ninth or octet < 0x80:
+        if octet < 0x80:
             yield (value >> 1) ^ -(value & 1)
             value = shift = 0
     if shift:

@@ -20,11 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.drivers.oracle.replay import Cycle, FrameSource
+from v6t.intent.device import Link
 from v6t.packets import trailer
 from v6t.packets.checksum import compute_checksum, sum_columns, write_update
 from v6t.packets.headers import to_numbers, to_octets
@@ -211,24 +212,18 @@ def mark_streams(streams: StreamSet) -> StreamSet | None:
     return replace(streams, streams=tuple(marked))
 
 
-def replace_link_header(frame: bytes, old: Any, new: Any) -> bytes:
+def replace_link_header(frame: bytes, old: Link, new: Link) -> bytes:
     """Return a frame with the MAC addresses and the VLAN of one link replaced by those of another.
 
     Other addresses stay, for example broadcast.
     """
-    macs = {_parse_mac(old.tester_mac): new.tester_mac, _parse_mac(old.dut_mac): new.dut_mac}
-    ends = (frame[:6], frame[6:12])
-    head = b"".join(_parse_mac(macs[mac]) if mac in macs else mac for mac in ends)
-    identifier = int.from_bytes(frame[14:16], "big")
-    is_tagged = frame[12:14] == _VLAN_TAG and identifier & 0xFFF == old.vlan
-    if not is_tagged or new.vlan is None:
+    texts = (old.tester_mac, new.tester_mac), (old.dut_mac, new.dut_mac)
+    macs = dict([bytes.fromhex(mac.replace(":", "")) for mac in pair] for pair in texts)
+    head = b"".join(macs.get(mac, mac) for mac in (frame[:6], frame[6:12]))
+    tag, vlan = int.from_bytes(frame[14:16], "big"), new.vlan
+    if vlan is None or frame[12:14] != _VLAN_TAG or tag & 0xFFF != old.vlan:
         return head + frame[12:]
-    tag: bytes = (identifier & 0xF000 | new.vlan).to_bytes(2, "big")
-    return head + _VLAN_TAG + tag + frame[16:]
-
-
-def _parse_mac(text: str) -> bytes:
-    return bytes.fromhex(text.replace(":", ""))
+    return head + _VLAN_TAG + (tag & 0xF000 | vlan).to_bytes(2, "big") + frame[16:]
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

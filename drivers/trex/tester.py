@@ -87,6 +87,8 @@ class TrexTester(BedTester):
     """
 
     name = "trex"
+    _oracle: Oracle  # Set by :meth:`load`
+    _tcp_trial: TcpTrial  # Set by :meth:`establish`
 
     def __init__(
         self,
@@ -110,11 +112,9 @@ class TrexTester(BedTester):
         self._marked: dict[Direction, StreamSet] = {}
         self._nonce = 0
         self._installed: dict[int, StreamSet] = {}
-        self._oracle: Oracle | None = None
         self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
         self._connections = LearnedConnections(self._recordings)
-        self._tcp_trial: TcpTrial | None = None
         self._pairs: dict[Direction, list[tuple[int, int]]] = {
             "forward": [pair.ports for pair in options.all_pairs],
             "reverse": [pair.ports[::-1] for pair in options.all_pairs],
@@ -187,8 +187,6 @@ class TrexTester(BedTester):
         if connections.tcp is not None:
             from v6t.drivers.trex.astf import TcpTrial
 
-            if self._oracle is None:
-                raise TesterError("no streams are loaded", code="not-loaded")
             self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, connections.tcp)
             self._prepare_trial(trial, "ASTF")
             return self._check_bed(self._tcp_trial.establish())
@@ -197,21 +195,14 @@ class TrexTester(BedTester):
         self._connections.make_table(connections)
         return self._run_phase(make_phase_one_trial(trial, connections), streams)
 
-    @property
-    def _current_tcp_trial(self) -> TcpTrial:
-        """The trial whose TCP connections are open; TesterError if none were opened."""
-        if self._tcp_trial is None:
-            raise TesterError("no TCP connections were opened yet", code="not-learned")
-        return self._tcp_trial
-
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
-            return self._check_bed(self._current_tcp_trial.validate())
+            return self._check_bed(self._tcp_trial.validate())
         streams = self._connections.make_validation(self._streams["reverse"])
         return self._run_phase(make_validation_trial(trial, connections), streams)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        return self._check_bed(self._current_tcp_trial.disconnect())
+        return self._check_bed(self._tcp_trial.disconnect())
 
     def describe(self) -> dict[str, Any]:
         uses_trailer = self.attachment.uses_trailer
@@ -431,7 +422,7 @@ class TrexTester(BedTester):
         stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
         captured = {direction: counts for direction, counts in stamps.items() if counts}
         facts = self.attachment.facts
-        directions = {
+        directions: dict[str, DirectionResult] = {
             d: self._make_direction(trial, own, stats, samples[d], readers.get(d))
             for d, own in by_direction.items()
         }
