@@ -78,13 +78,9 @@ class Attachment:
         self._start()
 
     def switch_engine(self, engine: Engine) -> bool:
-        """Restart the server with an engine, unless it has this one; return whether it was restarted."""
+        """Restart the lab's server with an engine it does not have; return whether it was restarted."""
         if engine == self._engine:
             return False
-        if self.server is None:
-            problem = f"TRex's {engine} engine needs a separate server; v6t did not start this one"
-            hint = "have v6t start it (start: always, or lab: true)"
-            raise TesterError(problem, hint, code="unsupported-by-tester")
         self.close()
         self._engine = engine
         self._start()
@@ -278,16 +274,16 @@ class Attachment:
             self.ask("place_threads", prefix=prefix, threads=placement.list_threads())
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("set_max_catch_up", max_s=options.catch_up_ms / 1000)
-        if self._bed is not None and not options.interfaces:
-            self._steer(find_forwarding_cpus(placement, cpus))
+        self._steer(find_forwarding_cpus(placement, cpus))
 
     def _steer(self, cpus: list[int]) -> None:
         """Have the kernel forward the lab's frames on CPUs; option ``rps_cpus`` replaces them."""
         rps_cpus = self._options.rps_cpus
         cpus = cpus if rps_cpus is None else list(rps_cpus)
-        if self._bed is None or self._bed.lab is None or not cpus:
+        lab = None if self._bed is None or self._options.interfaces else self._bed.lab
+        if lab is None or not cpus:
             return
-        interfaces, reason = self._bed.lab.steer(cpus)
+        interfaces, reason = lab.steer(cpus)
         if reason and rps_cpus is not None:
             problem = f"the kernel refuses to steer the lab's interfaces to CPUs {cpus}: {reason}"
             hint = "run as root with CPUs that exist, or leave out rps_cpus"

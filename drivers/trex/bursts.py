@@ -67,7 +67,7 @@ class OfferedLoad:
     streams: StreamSet
     bursts: Sequence[Burst]
     tx_port: int  # TRex's number of the sending port
-    rx_ports: tuple[int, ...]  # ports to which frames may come back, the sender's partner first
+    rx_ports: tuple[int, ...]  # ports to which frames may come back
     nonce: int = 0  # Octet of this trial in the trailers of marked frames
     find_oracle: Callable[[Stream], Oracle | None] = lambda stream: None
     """Returns the oracle for a stream's frames, or None in loopback."""
@@ -209,9 +209,6 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
         problem = f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'"
         raise UsageError(problem, code="trial-too-short")
     every = whole.pg_id is not None
-    if every and stream.stream_id % GROUPS_PER_DIRECTION >= MAX_TIMED_CLASSES:
-        problem = f"TRex has latency groups for tags of {MAX_TIMED_CLASSES} classes per direction"
-        raise UsageError(problem, code="too-many-for-trex")
     period = (whole.frames - first) // tags
     before = whole.frames - tags * period
     slot_us = 1e6 / whole.pps

@@ -18,11 +18,10 @@ from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.oracle.compare import Comparison, compare_samples, merge_comparisons
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.streams import (
-    FIRST_SEQUENCE,
     MARK_IDS,
     MARKS_PER_CLASS,
     SentStream,
-    compute_number_distance,
+    find_number_distance,
     is_marked,
     read_numbers,
 )
@@ -367,8 +366,6 @@ def compare_frames(
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
     """Compare captured frames of a stream with the reference translation."""
-    distance = compute_number_distance(len(stream.packet))
-    reader = partial(read_numbers, distance=distance) if is_marked(stream) else None
     source = stream.source() if isinstance(stream, SentStream) else None
     return compare_samples(
         stream,
@@ -376,7 +373,6 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         None,
         load.direction,
         load.find_oracle(stream),
-        first_sequence=FIRST_SEQUENCE,
         source=source,
-        read_numbers=reader,
+        read_numbers=partial(read_numbers, distance=find_number_distance(stream)),
     )

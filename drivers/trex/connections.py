@@ -40,8 +40,8 @@ from v6t.drivers.trex.streams import (
     MARK_IDS,
     MarkedCycle,
     SentStream,
-    compute_number_distance,
     find_mark_distance,
+    find_number_distance,
     is_marked,
     read_numbers,
     with_checksum_fixes,
@@ -149,8 +149,7 @@ class Block(SentStream):
 
     def locate(self, frames: U8) -> I64:
         """Return the connections of received frames of this block."""
-        distance = 0 if self.is_timed else compute_number_distance(len(self.packet))
-        return cycle_through(self.connections, read_numbers(frames, distance))
+        return cycle_through(self.connections, read_numbers(frames, find_number_distance(self)))
 
 
 def make_blocks(

@@ -84,9 +84,9 @@ class Trex(TesterKind):
 
     def check_links(self, links: Any) -> None:
         for own in self._servers.values():
-            pairs = [(f"pairs[{number}].", pair) for number, pair in enumerate(own.pairs)]
-            for (where, pair), name in itertools.product([("", own), *pairs], ("left", "right")):
-                side, link = getattr(pair, name), links.get_link(name)
+            for number, name in itertools.product(range(len(own.all_pairs)), ("left", "right")):
+                side, link = getattr(own.all_pairs[number], name), links.get_link(name)
+                where = f"pairs[{number - 1}]." if number else ""
                 if side and side.vlan and (link.vlan is None or link.background is not None):
                     has = "has none" if link.vlan is None else "has another for the background"
                     raise UsageError(

@@ -126,10 +126,14 @@ def compute_number_distance(length: int) -> int:
     return length - (ins.MAX_OFFSET - trailer.LENGTH)
 
 
+def find_number_distance(stream: Stream) -> int:
+    """Return the distance of the number from the end of a stream's marked frames; 0 if stamped."""
+    return compute_number_distance(len(stream.packet)) if is_marked(stream) else 0
+
+
 def find_mark_distance(streams: StreamSet) -> int:
     """Return the distance of the number in marked frames of a direction; 0 if none is marked."""
-    marked = (compute_number_distance(len(s.packet)) for s in streams.streams if is_marked(s))
-    return next(marked, 0)
+    return max(map(find_number_distance, streams.streams))
 
 
 def with_mark(stream: Stream) -> Stream:

@@ -274,7 +274,7 @@ class TrexTester(BedTester):
             streams,
             bursts,
             pairs[part][0],
-            tuple(rx for _, rx in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
+            tuple(rx for _, rx in pairs),
             self._nonce,
             lambda stream: self._connections.find_oracle(stream) or oracle,
         )
