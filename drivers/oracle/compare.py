@@ -56,7 +56,6 @@ def compare_samples(
     nonce: int | None,
     direction: Direction,
     oracle: Oracle | None,
-    first_sequence: int = 0,
     source: FrameSource | None = None,
     read_numbers: Callable[[U8], I64] | None = None,
 ) -> Comparison:
@@ -67,7 +66,6 @@ def compare_samples(
         nonce: number of the trial in the trailers; None to accept any, because the tester (TRex)
             chose nonce and identifier itself.
         oracle: the reference translation; None if frames must come back unchanged.
-        first_sequence: sequence number in the trailer of the stream's first frame.
         source: source of the sent frames; None if they were sent as compiled.
         read_numbers: returns the numbers of frames within the stream; None to read the trailers.
     """
@@ -78,9 +76,7 @@ def compare_samples(
     policy = _UNCHANGED_POLICY if oracle is None else oracle.header_policy.for_direction(direction)
     for frames in _group_by_length(samples):
         marks = trailer.read(frames)
-        numbers = marks.seq - np.uint32(first_sequence)
-        if read_numbers is not None:
-            numbers = read_numbers(frames)
+        numbers = marks.seq if read_numbers is None else read_numbers(frames)
         sent = make_frames(expander, numbers)
         trailer.stamp(
             sent,
