@@ -77,14 +77,12 @@ class Attachment:
             self._bed.open().tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
         self._start()
 
-    def switch_engine(self, engine: Engine) -> bool:
-        """Restart the lab's server with an engine it does not have; return whether it was restarted."""
-        if engine == self._engine:
-            return False
-        self.close()
-        self._engine = engine
-        self._start()
-        return True
+    def switch_engine(self, engine: Engine) -> None:
+        """Restart the lab's server with an engine, unless it has this one."""
+        if engine != self._engine:
+            self.close()
+            self._engine = engine
+            self._start()
 
     def check_server(self) -> None:
         """Raise TesterError if a server that v6t started has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -110,7 +111,8 @@ class TrexTester(BedTester):
         self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
         self._marked: dict[Direction, StreamSet] = {}
-        self._nonce = 0
+        self._nonces = itertools.cycle(range(1, 256))
+        self._nonce = 0  # octet that marks the frames of a trial or phase
         self._installed: dict[int, StreamSet] = {}
         self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
@@ -167,7 +169,7 @@ class TrexTester(BedTester):
         check_stamps(trial)
         self._check_capabilities(trial)
         self._prepare_trial(trial)
-        self._change_nonce()
+        self._nonce = next(self._nonces)
         loads = [load for d in directions for load in self._make_loads(d, trial)]
         is_sampled = trial.delays is not None and not self.attachment.uses_trailer
         finds_losses = "loss-times" in trial.required_capabilities
@@ -188,6 +190,7 @@ class TrexTester(BedTester):
             from v6t.drivers.trex.astf import TcpTrial
 
             self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, connections.tcp)
+            self._installed.clear()  # the server with the streams ends
             self._prepare_trial(trial, "ASTF")
             return self._check_bed(self._tcp_trial.establish())
         self._prepare_trial(trial)
@@ -246,19 +249,14 @@ class TrexTester(BedTester):
 
     def _prepare_trial(self, trial: Trial, engine: Engine = "STL") -> None:
         """Choose the server's engine, introduce the tester's hosts to the device, and pause."""
-        if self.attachment.switch_engine(engine):
-            self._installed.clear()
+        self.attachment.switch_engine(engine)
         if self.attachment.learning_ports:
             self.attachment.ask("introduce_hosts", ports=self.attachment.learning_ports)
         time.sleep(trial.pause_s)
 
-    def _change_nonce(self) -> None:
-        """Choose the octet that marks the frames of the next trial or phase."""
-        self._nonce = self._nonce % 255 + 1
-
     def _run_phase(self, trial: Trial, streams: StreamSet) -> PhaseCounts:
         """Run phase 1 or the validation with a recording."""
-        self._change_nonce()
+        self._nonce = next(self._nonces)
         load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
         stats, began_s = self._send(trial, [load], [self._connections.request_recording(load)])
         # read first: it shows the connections of the compared frames

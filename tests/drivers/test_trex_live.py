@@ -83,7 +83,9 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
 def test_server_without_delay_histograms_is_rejected():
     with open_tester("trex", loopback=True, options={"counting": "ports"}) as (host, trial):
         options = TrexOptions(ports=(0, 1), start="never")
-        with closing(TrexTester(options, host._links, loopback=True, delays=True)) as guest:
+        with closing(
+            TrexTester(options, host.attachment._links, loopback=True, delays=True)
+        ) as guest:
             guest.attachment.find_namespace_pid = host.attachment.find_namespace_pid
             with pytest.raises(TesterError, match="keeps no delay histograms") as caught:
                 guest.open()
