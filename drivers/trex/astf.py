@@ -13,7 +13,7 @@ import base64
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -125,12 +125,12 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
         raise UsageError(problem, hint, code="too-many-for-trex")
 
 
-@dataclass(frozen=True)
 class Schedule:
     """Duration of each step of a trial, and the longest wait for answers after it [s]."""
 
-    duration_s: float
-    wait_s: float
+    def __init__(self, connections: Connections) -> None:
+        self.duration_s = connections.phase_one_s
+        self.wait_s = max(connections.wait_s, OPENING_TIMEOUT_S) + _TIMER_DELAY_S
 
     def begin_s(self, step: Step) -> float:
         """Return the time after the first SYN at which a step begins [s]."""
@@ -139,19 +139,13 @@ class Schedule:
         return {"open": 0.0, "ask": ask_s, "end": ask_s + step_s + _COUNTING_S / 2}[step]
 
 
-def make_schedule(connections: Connections) -> Schedule:
-    """Derive the schedule of a trial from its connections."""
-    wait_s = max(connections.wait_s, OPENING_TIMEOUT_S) + _TIMER_DELAY_S
-    return Schedule(connections.phase_one_s, wait_s)
-
-
 def make_profile(ends: Mapping[str, Any], connections: Connections, tcp: Tcp) -> dict[str, Any]:
     """Return the settings of ASTF's profile for the worker: JSON values, octets in base64.
 
     ``hold_us`` and ``after_us`` are the waits before the request and before the end; within
     ``given_up_s`` a connection must open.
     """
-    schedule = make_schedule(connections)
+    schedule = Schedule(connections)
     ask_s, end_s = schedule.begin_s("ask"), schedule.begin_s("end")
     return {
         **ends,
@@ -254,7 +248,7 @@ class TcpTrial:
         self._endpoints = find_endpoints(unwrap_plugin(oracle))
         self._connections = connections
         self._tcp = tcp
-        self._schedule = make_schedule(connections)
+        self._schedule = Schedule(connections)
         self._counts = TcpCounts(0, 0)
         self._opened: Counters = {}
         self._answered: Counters = {}

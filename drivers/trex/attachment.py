@@ -18,8 +18,8 @@ from v6t.drivers.trex.channel import (
     STL_MODULES,
     ClientWorker,
     WorkerError,
+    find_installation,
     parse_answer,
-    require_installation,
     start_client,
 )
 from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
@@ -205,7 +205,7 @@ class Attachment:
             place = {"trex_dir": self._directory}
             self.client_facts = self.ask("import_client", deadline_s=limit_s, **place)
             return
-        installation = require_installation(options.trex_dir)
+        installation = find_installation(options.trex_dir)
         self._directory = str(installation.resolve())
         self.worker, self.client_facts = start_client(installation, options.python, start, limit_s)
 

@@ -232,11 +232,12 @@ def read_version(installation: Path) -> str:
     return "unknown"
 
 
-def find_installation(trex_dir: str = "") -> Path | None:
+def find_installation(trex_dir: str = "") -> Path:
     """Return the directory of ``t-rex-64``: ``trex_dir``, ``$TREX_DIR`` or the newest /opt/trex/v*.
 
     Raises:
         UsageError: ``trex_dir`` or ``$TREX_DIR`` does not contain TRex.
+        EnvironmentLacking: none of the three is there.
     """
     if location := trex_dir or os.environ.get("TREX_DIR", ""):
         path = Path(location).expanduser()
@@ -249,17 +250,11 @@ def find_installation(trex_dir: str = "") -> Path | None:
             problem = f"{path} does not contain a TRex Python client below {CLIENT_DIRECTORY}"
             raise UsageError(problem, code="missing-installation")
         return path
-    folders = [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]
-    return max(folders, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], default=None)
-
-
-def require_installation(trex_dir: str = "") -> Path:
-    """Find the installation, or raise EnvironmentLacking."""
-    if (installation := find_installation(trex_dir)) is None:
+    if not (folders := [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]):
         problem = "no TRex found: neither trex_dir, TREX_DIR nor /opt/trex/v* names an installation"
         hint = "set TREX_DIR to the directory with t-rex-64, or use --tester embedded or sim"
         raise EnvironmentLacking(problem, hint, code="missing-program")
-    return installation
+    return max(folders, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)])
 
 
 def list_interpreters(python: str = "") -> list[str]:

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import math
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -36,7 +38,7 @@ from v6t.drivers.trex.capture import (
     identify_streams,
 )
 from v6t.drivers.trex.client.stats import CounterReading, GroupStats, TrialStats
-from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS, is_marked
+from v6t.drivers.trex.streams import FIRST_SEQUENCE, is_marked
 from v6t.packets.arrays import count_unique
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
@@ -182,13 +184,12 @@ def make_distributions(
     counted: DirectionCounts, loads: Sequence[OfferedLoad], *, tags: bool
 ) -> dict[str, Distribution]:
     """Make the distributions of delays by class; frames without a delay count as lost."""
-    expected: dict[str, int] = {}
+    expected = Counter[str]()
     for load in loads:
         for burst in load.stamped_bursts:
             stream = load.find_stream(burst)
             if stream.role is not Role.NEGATIVE:
-                share = burst.frames if burst.is_tagged or not tags else 0
-                expected[stream.name] = expected.get(stream.name, 0) + share
+                expected[stream.name] += burst.frames if burst.is_tagged or not tags else 0
     counts_by_key = counted.tags if tags else counted.delays
     delays = {}
     for name, frames in expected.items():
@@ -450,7 +451,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
         if stream.role is Role.NEGATIVE:
             continue
         count = next(b.frames for b in load.bursts if b.index == number)
-        stamps = reader.select_columns(n for n, s in named.items() if s is stream and n < MARK_IDS)
+        stamps = reader.select_columns(n for n, s in named.items() if s is stream)
         delays = np.empty(0, np.int64)
         if len(stamps.sequence):
             left = stamps.departed_ticks - stamps.departed_ticks.min()
@@ -541,9 +542,8 @@ def find_recording_fault(
 ) -> list[str]:
     """Return a fault if a recording lacks frames that arrived."""
     arrived = sum(c.received + c.surplus + c.late for c in counted.classes.values())
-    if reader.frames >= arrived:
-        return []
-    return [f"{direction}: TRex recorded {reader.frames} of {arrived} frames that arrived"]
+    text = f"{direction}: TRex recorded {reader.frames} of {arrived} frames that arrived"
+    return [text] if reader.frames < arrived else []
 
 
 def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
@@ -572,13 +572,10 @@ def measure_rate_change_error_s(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> float | None:
     """Measure the error of the time at which the second rate began [s], or None if unknown."""
-    classes: dict[str, list[tuple[Burst, float]]] = {}
-    for number, burst in sorted(by_number.items(), key=lambda one: one[1].isg):
-        if number < MARK_IDS and number in reader.samples:
-            began_s = _compute_start_s(reader, number, burst, ticks_hz)
-            classes.setdefault(load.find_stream(burst).name, []).append((burst, began_s))
+    began_s = {b: _compute_start_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
     errors = [
-        second_s - first_s - (second.isg - first.isg) / 1e6
-        for (first, first_s), (second, second_s) in (c for c in classes.values() if len(c) == 2)
+        began_s[second] - began_s[first] - (second.isg - first.isg) / 1e6
+        for first, second in itertools.combinations(sorted(began_s, key=lambda b: b.isg), 2)
+        if load.find_stream(first).name == load.find_stream(second).name
     ]
     return max(errors, key=abs, default=None)

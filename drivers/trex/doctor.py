@@ -40,7 +40,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
     except UsageError as exc:
         yield "TRex", "missing", f"{exc.message}; {exc.hint}"
         return
-    if installation is None:
+    except EnvironmentLacking:
         state: State = "missing" if must_start or options != type(options)() else "note"
         text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded tester does not need it"
         yield "TRex", state, text
@@ -118,7 +118,7 @@ def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
     is_stl = facts.mode == "STL"
     fix = "" if is_stl else "; v6t needs the stateless mode: restart it without --astf"
     cores = f"{facts.cores} data path core{'s' if facts.cores != 1 else ''}"
-    version = facts.release or "version unknown"
+    version = facts.version.get("version") or "version unknown"
     text = f"{where}, {version}, mode {facts.mode or 'unknown'}, {cores}{fix}"
     yield "TRex server", "ok" if is_stl else "missing", text
     if facts.cores_per_port > 1:

@@ -97,11 +97,11 @@ class Trex(TesterKind):
 
     def prepare(self) -> None:
         from v6t.drivers.lab.privilege import acquire
-        from v6t.drivers.trex.channel import require_installation
+        from v6t.drivers.trex.channel import find_installation
 
         for own in self._servers.values():
             if not own.ssh:
-                require_installation(own.trex_dir)
+                find_installation(own.trex_dir)
         if self.in_lab:
             acquire()
 

@@ -172,7 +172,7 @@ class TrexOptions(StrictModel):
         twice = [name for name in devices if devices.count(name) > 1]
         cpus, own_cpus = cores * pairs + 2, len(self.core_list)
         starts_none = self.start == "never" or self.is_elsewhere
-        start_options = ("catch_up_ms", "core_list", "hardware_filter", "ring")
+        start_options = ("catch_up_ms", "core_list", "hardware_filter", "restart", "ring")
         for_start = [n for n in start_options if n in self.model_fields_set and getattr(self, n)]
         has_ring = any(not is_pci(name) and not name.startswith("--") for name in named)
         # fmt: off
@@ -194,9 +194,6 @@ class TrexOptions(StrictModel):
              f"v6t cannot start a server at {self.server}",
              "leave out server, or set ssh to user@host if TRex is on another host",
              "conflict", "server", "lab" if self.lab else "restart" if self.restart else "start"),
-            (self.restart and self.start == "never",
-             "restart starts a server, but start is never",
-             "leave out one", "conflict", "restart", "start"),
             (self.restart and self.all_interfaces is None,
              "restart starts a server, but no interfaces are given",
              "set interfaces", "missing-setting", "restart", "interfaces"),

@@ -158,7 +158,7 @@ def test_unsupported_astf_connections_are_rejected(name, tcp, most, alpha, code)
 
 
 def test_each_step_waits_for_previous_step():
-    schedule = astf.make_schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
+    schedule = astf.Schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
     assert schedule.duration_s == 2.0
     for step, next_step in (("open", "ask"), ("ask", "end")):
         end_s = schedule.begin_s(step) + schedule.duration_s + schedule.wait_s

@@ -27,7 +27,9 @@ from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.capture import CaptureReader
 from v6t.drivers.trex.client.stats import GroupStats, TrialStats
+from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.streams import with_cache, with_stamps
+from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import find_problems, locate_headers
@@ -362,9 +364,10 @@ def test_number_of_tags_and_stamped_classes_is_limited():
         make_stamped_bursts(10.0, 2.0, "reverse", delays=DelayRequest(tags=500))
     (stream,) = ONE_STREAM.streams
     many = [replace(stream, stream_id=64 + k) for k in range(22)]
-    trial = make_trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
+    tester = TrexTester(TrexOptions(), PLUGIN.links)
     with expect_error("too-many-for-trex", mentions="21"):
-        make_bursts(StreamSet("forward", tuple(many)), trial, stamp=True)
+        tester.load({"forward": StreamSet("forward", tuple(many))}, PLUGIN)
+    trial = make_trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
     bursts = make_bursts(StreamSet("forward", tuple(many[:21])), trial, stamp=True)
     assert len(bursts) == len({b.pg_id for b in bursts}) == 63
 

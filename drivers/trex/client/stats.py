@@ -110,11 +110,6 @@ def parse_captures(status: Mapping[int, Mapping[str, Any]]) -> dict[int, Capture
     return captures
 
 
-def parse_capture_number(started: Mapping[str, Any]) -> int:
-    """Parse the answer of ``start_capture``."""
-    return int(started["id"])
-
-
 def parse_frames(fetched: Iterable[Mapping[str, Any]]) -> list[tuple[float, str, int]]:
     """Parse captured frames into arrival times [s], octets in base64, and ports."""
     return [(f["ts"], base64.b64encode(f["binary"]).decode(), f["port"]) for f in fetched]
@@ -268,18 +263,12 @@ class ServerFacts:
     """Facts that a server reports about itself."""
 
     version: Mapping[str, Any] = field(default_factory=dict)  # As TRex reports it, for the record
-    release: str | None = _declare("version", None)
     mode: str | None = _declare("mode", None)  # Engine of the server: ``STL`` or ``ASTF``
     processor: str | None = _declare("core_type", None)
     cores: int = _declare("dp_core_count", 1)  # All data path cores
-    per_port: int | None = _declare("dp_core_count_per_port", None)  # Data path cores of a port
+    cores_per_port: int = 1  # Data path cores of a pair of ports
     has_several_queues: bool = _declare("is_multiqueue_mode", False)
     ports: Sequence[PortFacts] = ()
-
-    @property
-    def cores_per_port(self) -> int:
-        """Data path cores of a pair of ports, or of the server if it does not report them."""
-        return self.per_port or self.cores
 
 
 def parse_server(
@@ -295,4 +284,6 @@ def parse_server(
         # TRex's client reports yes or no, its server true or false
         is_virtual = own.get("is_virtual") in (True, "yes")
         facts.append(_parse(PortFacts, own, owner=owners[port["index"]], is_virtual=is_virtual))
-    return _parse(ServerFacts, {**info, **version}, version=version, ports=facts)
+    answer = {**info, **version}
+    share = info.get("dp_core_count_per_port") or info.get("dp_core_count", 1)
+    return _parse(ServerFacts, answer, version=version, ports=facts, cores_per_port=share)

@@ -110,10 +110,9 @@ class StlWorker(EngineWorker):
                 end, known = min(latest, time.monotonic() + quiet_s), count
         return self._collect_captures(captures, numbers, {})
 
-    def load(self, port: int, streams: list[Any], first: int = 0) -> int:
+    def load(self, port: int, streams: list[Any], first: int = 0) -> None:
         """Store the streams of a port, from number ``first`` on; each trial sets their rates and frames."""
         self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams
-        return len(streams)
 
     def run_trial(
         self,
@@ -326,7 +325,7 @@ class StlWorker(EngineWorker):
                     needed = f"the recording needs {octets >> 20} MB in {directory}"
                     raise RequestError("space", f"{needed}, where {free >> 20} MB are free")
                 settings["endpoint"] = "file:///" + one["path"]
-            numbers.append(stats.parse_capture_number(self.client.start_capture(**settings)))
+            numbers.append(int(self.client.start_capture(**settings)["id"]))
         return numbers
 
     def _read_captures(self, numbers: list[int]) -> list[CaptureStatus]:
@@ -407,9 +406,7 @@ class TrialStart:
     @property
     def is_complete(self) -> bool:
         """Whether the last reading found that all frames had left."""
-        return bool(self.counter_readings) and all(
-            n >= self._frames[p] for p, n in self.counter_readings[-1].sent.items()
-        )
+        return all(n >= self._frames[p] for p, n in self.counter_readings[-1].sent.items())
 
 
 def _describe_owners(owners: dict[str, str]) -> str:
