@@ -1,7 +1,6 @@
 """A rollback undoes all changes, or reports the remaining ones with undo commands and keeps the undo record."""
 
 import os
-import queue
 import shutil
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -26,9 +25,22 @@ def list_changes(place):
     return sorted(p.name for p in place.iterdir() if p.name in ("one", "two", "three"))
 
 
-def test_rollback_in_another_network_namespace_is_refused(open_device, tmp_path):
-    session = open_device()
+@pytest.fixture
+def session(open_device, tmp_path):
+    """Provide a committed session with a record directory and a transport that can be changed."""
+    session = open_device(transport=ChangedTransport(), record_dir=tmp_path / "run")
     session.commit()
+    return session
+
+
+def prefix_timer_start(session, prefix):
+    """Run a shell line before the command that starts the rollback timer."""
+    run = LocalTransport("x").run
+    start = {"\nstart_timer": lambda line, text, _: run(f"{prefix}; {line}", text)}
+    session.transport.replacements.update(start)
+
+
+def test_rollback_in_another_network_namespace_is_refused(session, open_device, tmp_path):
     session.close()
     with expect_error("device-not-restored", mentions="machine's own") as error:
         open_device(ssh={"netns": "other"}).rollback()
@@ -39,9 +51,7 @@ def test_rollback_in_another_network_namespace_is_refused(open_device, tmp_path)
 
 
 @pytest.mark.parametrize("answer", [Output(2, "", "cannot fork"), Output(0, "\n", "")])
-def test_unreadable_boot_identifier_is_not_a_reboot(answer, open_device, tmp_path):
-    session = open_device(transport=ChangedTransport())
-    session.commit()
+def test_unreadable_boot_identifier_is_not_a_reboot(answer, session, tmp_path):
     session.transport.replacements["random/boot_id"] = lambda *_: answer
     with expect_error("unexpected-answer"):
         session.rollback()
@@ -55,22 +65,18 @@ def test_unreadable_boot_identifier_is_not_a_reboot(answer, open_device, tmp_pat
 
 def test_device_without_boot_identifier_has_not_rebooted(open_device, tmp_path):
     answers = iter([Output(0, "first\n", "")])
-    transport = ChangedTransport()
-    transport.replacements["random/boot_id"] = lambda *_: next(answers, Output(0, "", ""))
-    session = open_device(transport=transport)
+    session = open_device(transport=ChangedTransport())
+    boot_id = {"random/boot_id": lambda *_: next(answers, Output(0, "", ""))}
+    session.transport.replacements.update(boot_id)
     with expect_error("not-rebooted"):
         session._reboot_device(Step("true", "reboot", deadline_s=0.1, reboots=True))
     assert list_changes(tmp_path) == []
 
 
-def test_rollback_continues_if_timer_cannot_start(open_device, tmp_path, caplog):
+def test_rollback_continues_if_timer_cannot_start(session, tmp_path, caplog):
     """The earlier timer keeps running until the rollback."""
-    transport = ChangedTransport()
-    session = open_device(transport=transport)
-    session.commit()
     pid = (tmp_path / "state/guard/pid").read_text()
-    run, limit = LocalTransport("x").run, "ulimit -f 0"
-    transport.replacements["\nstart_timer"] = lambda line, text, _: run(f"{limit}; {line}", text)
+    prefix_timer_start(session, "ulimit -f 0")
     with expect_error("rollback-timer-failed") as error:
         session.schedule_rollback(60)
     assert error.value.hint == ""
@@ -83,38 +89,31 @@ def test_rollback_continues_if_timer_cannot_start(open_device, tmp_path, caplog)
 
 @pytest.mark.parametrize("prefix", ["ulimit -f 0", "setsid() { false; }"])
 def test_device_without_working_timer_is_not_changed(prefix, open_device, tmp_path):
-    transport = ChangedTransport()
-    run = LocalTransport("x").run
-    transport.replacements["\nstart_timer"] = lambda line, text, _: run(f"{prefix}; {line}", text)
+    session = open_device(transport=ChangedTransport())
+    prefix_timer_start(session, prefix)
     with expect_error("rollback-timer-failed") as error:
-        open_device(transport=transport).commit()
+        session.commit()
     assert error.value.hint.startswith("nothing was changed; dut.options.undo_after_s: 0")
     assert list_changes(tmp_path) == []
     assert not (tmp_path / "state/record.json").exists()
 
 
-def raise_interrupt(*_):
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("copy", [
-    raise_interrupt, lambda *_: Output(0, "H4sIA", ""), lambda *_: Output(0, "", "no such file")])  # fmt: skip
-def test_device_is_restored_if_log_copy_fails(copy, open_device, tmp_path, monkeypatch):
+    KeyboardInterrupt, [Output(0, "H4sIA", "")], [Output(0, "", "no such file")]])  # fmt: skip
+def test_device_is_restored_if_log_copy_fails(copy, session, tmp_path, monkeypatch):
     paths = property(lambda self: {"connections.log": "/nonexistent"})
-    session = open_device(transport=ChangedTransport(), record_dir=tmp_path / "run")
     monkeypatch.setattr(type(session.driver.options), "artefact_paths", paths)
-    session.commit()
-    session.transport.replacements["gzip -c"] = copy
-    with pytest.raises(KeyboardInterrupt) if copy is raise_interrupt else nullcontext():
+    session.transport.replacements["gzip -c"] = Mock(side_effect=copy)
+    with pytest.raises(KeyboardInterrupt) if copy is KeyboardInterrupt else nullcontext():
         session.rollback()
     assert list_changes(tmp_path) == []
     assert list(tmp_path.glob("run/*")) == []
 
 
 @pytest.mark.parametrize("is_new", [False, True])
-def test_lost_state_directory_is_an_error_until_changes_are_undone(is_new, open_device, tmp_path):
-    session = open_device(record_dir=tmp_path / "run")
-    session.commit()
+def test_lost_state_directory_is_an_error_until_changes_are_undone(
+    is_new, session, open_device, tmp_path
+):
     if is_new:
         session.close()
         session = open_device(record_dir=tmp_path / "run")
@@ -131,9 +130,7 @@ def test_lost_state_directory_is_an_error_until_changes_are_undone(is_new, open_
     assert list(tmp_path.glob("run/*")) == []
 
 
-def test_failed_login_at_rollback_shows_undo_commands(open_device):
-    session = open_device(transport=ChangedTransport())
-    session.commit()
+def test_failed_login_at_rollback_shows_undo_commands(session):
     session.confirm()
     for error in (UsageError("no key file", code="file-not-found"), OSError(28, "no space")):
         session.transport.open = Mock(side_effect=error)
@@ -289,9 +286,7 @@ def test_progress_of_earlier_run_is_ignored(open_device, tmp_path):
     "truncate -s 100 record.json", "truncate -s 0 record.json", "rm record.json",
     "sed -i s,v6t-undo/1,v6t-undo/9, record.json",
 ])  # fmt: skip
-def test_damaged_record_error_offers_undo_script(damage, open_device, tmp_path):
-    session = open_device(record_dir=tmp_path / "run")
-    session.commit()
+def test_damaged_record_error_offers_undo_script(damage, session, tmp_path):
     run_shell(damage, cwd=tmp_path / "state")
     for work in (session.rollback, session.commit, session.read_status):
         with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
@@ -304,9 +299,7 @@ def test_damaged_record_error_offers_undo_script(damage, open_device, tmp_path):
     assert session.rollback()[0].startswith("there is nothing")
 
 
-def test_local_undo_script_is_named_if_device_lost_it(open_device, tmp_path):
-    session = open_device()
-    session.commit()
+def test_local_undo_script_is_named_if_device_lost_it(session, tmp_path):
     for name in ("record.json", "undo.sh"):
         (tmp_path / "state" / name).unlink()
     with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
@@ -314,10 +307,8 @@ def test_local_undo_script_is_named_if_device_lost_it(open_device, tmp_path):
     assert "dut-undo.sh" in info.value.hint
 
 
-def test_interrupted_record_removal_leaves_device_unconfigured(open_device, tmp_path):
+def test_interrupted_record_removal_leaves_device_unconfigured(session, tmp_path):
     """v6t removes the record first and the completion mark last."""
-    session = open_device()
-    session.commit()
     run_shell("sh undo.sh && rm record.json", cwd=tmp_path / "state")
     assert session.rollback()[0].startswith("there is nothing")
     session.commit()
@@ -367,42 +358,23 @@ def test_lock_of_silent_owner_expires(tmp_path, monkeypatch):
     wait_until(lambda: os.listdir(lock.parent) == [], "nothing is left")
 
 
-class EchoConnection:
-    """Connection that answers every line at once, unless it is silent."""
-
-    ended = False
-
-    def __init__(self, silent=False):
-        self.silent = silent
-        self.lines = queue.Queue()
-        self.sent = 0
-
-    def send(self, text):
-        self.sent += 1
-        if not self.silent:
-            self.lines.put(text)
-
-    def read_line(self, deadline_s):
-        try:
-            return self.lines.get(timeout=min(deadline_s, 0.2))
-        except queue.Empty as exc:
-            raise DutError("nothing came", code="command-failed") from exc
-
-
 def test_unanswered_beats_count_as_silence():
-    beats = Heartbeat(EchoConnection(silent=True), 0.05)
+    silent = LocalTransport("silent").hold("cat >/dev/null")
+    beats = Heartbeat(silent, 0.05)
     wait_until(lambda: beats.silence_s > 0.5, "silence")
     assert not beats.await_answer(0.2)
     beats.stop()
+    silent.release()
 
 
 def test_await_answer_does_not_wait_for_next_beat():
     """Earlier output does not count as an answer."""
-    connection = EchoConnection()
-    beats = Heartbeat(connection, 3600.0)
+    echo = LocalTransport("echo").hold("cat")
+    echo.send = send = Mock(side_effect=echo.send)
+    beats = Heartbeat(echo, 3600.0)
     for number in (1, 2, 3):
         assert beats.await_answer(60.0)
-        assert connection.sent == number
-    connection.ended = connection.silent = True
+        assert send.call_count == number
+    echo.release()
     assert not beats.await_answer(60.0)
     beats.stop()
