@@ -81,13 +81,13 @@ class Device:
     """Directory with the undo record of one step, and its processes on this machine."""
 
     def __init__(self, place, shell):
-        self.place = place
-        self.shell = shell
-        self.begun = []
-        entry = make_undo_entry(1, Step("true", "an example", undo=UNDO_COMMAND), "")
-        self.record = make_record(place, entry)
-        (place / SCRIPT).write_text(build_undo_script(self.record))
+        self.place, self.shell, self.begun = place, shell, []
+        self.write_script()
         (place / PROGRESS).write_text("1\n")
+
+    def write_script(self):
+        entry = make_undo_entry(1, Step("true", "an example", undo=UNDO_COMMAND), "")
+        (self.place / SCRIPT).write_text(build_undo_script(make_record(self.place, entry)))
 
     def begin(self, command):
         """Start a tracked step and wait until its process ID is written."""
@@ -134,7 +134,7 @@ def test_undo_waits_for_running_step(device):
 def without_patience(device, monkeypatch):
     """Write an undo script that does not wait for a running step."""
     monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
-    (device.place / SCRIPT).write_text(build_undo_script(device.record))
+    device.write_script()
 
 
 @pytest.mark.usefixtures("without_patience")
@@ -273,18 +273,11 @@ def test_damaged_copy_of_record_is_named(content, tmp_path):
     assert "--forget" in info.value.hint
 
 
-@pytest.mark.parametrize("restored", [True, False])
-def test_failed_bottleneck_search_is_an_error_if_device_is_not_restored(
-    restored, tmp_path, monkeypatch
-):
-    def fail(*_):
-        (tmp_path / "pe").mkdir()
-        if not restored:
-            (tmp_path / "pe/dut-undo.json").touch()
-        raise DutError("cannot be read", code="device-not-restored")
-
-    monkeypatch.setattr(bottleneck, "watch_device", fail)
-    (tmp_path / "config.json").touch()
-    data = RunData("run", {}, [], {}, {})
-    with contextlib.nullcontext() if restored else expect_error("device-not-restored"):
-        assert run_console._add_bottleneck(tmp_path, Listener(), Mock(), data) == data
+def test_bottleneck_search_that_leaves_a_record_is_an_error(tmp_path, monkeypatch):
+    error = DutError("cannot be read", code="device-not-restored")
+    monkeypatch.setattr(bottleneck, "watch_device", Mock(side_effect=error))
+    (tmp_path / "pe").mkdir()
+    for name in ("config.json", "pe/dut-undo.json"):
+        (tmp_path / name).touch()
+    with expect_error("device-not-restored"):
+        run_console._add_bottleneck(tmp_path, Listener(), Mock(), RunData("run", {}, [], {}, {}))
