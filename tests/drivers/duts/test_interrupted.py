@@ -139,16 +139,6 @@ def test_interrupted_rollback_of_chain_restores_every_part():
         assert [name for name, _, _ in parts.mock_calls] == names
 
 
-def test_interrupt_hidden_by_error_is_recognized():
-    error = DutError("x", code="command-failed")
-    error.__context__ = ValueError()
-    assert not hides_interrupt(error)
-    error.__context__ = KeyboardInterrupt()
-    assert hides_interrupt(error)
-    assert hides_interrupt(KeyboardInterrupt())
-    assert not hides_interrupt(None)
-
-
 def test_failed_undo_shows_the_error_of_the_device(open_device):
     session = open_device({"command": "true", "why": "a file", "undo": "rm /nowhere/file"})
     session.commit()

@@ -3,7 +3,6 @@
 import difflib
 import os
 import re
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -281,14 +280,15 @@ def test_option_without_effect_is_rejected(name, options, code):
         make_driver(name, options)
 
 
-@pytest.mark.parametrize(("name", "family"), [("nftables", "ip"), ("nftables66", "ip6")])
-def test_firewall_that_drops_forwarded_packets_is_rejected(name, family):
-    driver, (case, *_) = make_driver(name, {}), [c for c in CASES if c.driver == name]
-    assert driver.get_survey_commands()["forward"] == f"nft list chain {family} filter FORWARD"
+def test_ipv6_firewall_that_drops_forwarded_packets_is_rejected():
+    """test_foreign_table_is_not_changed tests that of IPv4."""
+    driver, facts, _ = plan_case("nftables66-nat66")
+    assert driver.get_survey_commands()["forward"] == "nft list chain ip6 filter FORWARD"
     chain = "type filter hook forward priority filter; policy drop;"
-    facts = replace(driver.make_example_facts(case.intent), sections={"forward": chain})
     with expect_error("firewall-blocks"):
-        driver.check_device(case.intent, facts)
+        driver.check_device(
+            CASE_BY_NAME["nftables66-nat66"].intent, replace(facts, sections={"forward": chain})
+        )
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf"])
@@ -309,32 +309,26 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
 # Drivers that require no program.
 EXEMPT = ("chain", "command", "ip6-tunnel", "linux-router", "nat46", "network-cli", "openbsd-pf")
 
-PROGRAMS = "ip\nsysctl\nnft\nconntrack\ntayga"
-SURVEY = {"system": "Linux 6.1", "links": "[]", "user": "0", "programs": PROGRAMS}
-
-
-@contextmanager
-def expect_missing_program(has_option=False):
-    """Expect an error that names the program's source, and the driver's program option if it has one."""
-    with expect_error("missing-program") as info:
-        yield info
-    regex = r"apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(; Debian has it from 13 on)?"
-    source, option, _ = info.value.hint.partition("; dut.options.program sets its path")
-    assert re.fullmatch(regex, source)
-    assert bool(option) is has_option
+SURVEY = {"system": "Linux 6.1", "links": "[]", "user": "0"}
+SOURCE = re.compile(
+    r"(?:apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(?:; Debian has it from 13 on)?)"
+    r"(; dut\.options\.program sets its path.*)?"
+)
 
 
 def test_missing_program_error_names_its_source():
+    """The error also names the option with the program's path if the driver has one."""
     for name in (n for n in NAMES if n not in (*EXEMPT, "jool")):
         driver = make_driver(name, {})
         programs = tuple(driver.programs)[: 1 if name == "vpp" else None]  # without its client
-        for program in programs:
-            others = {"ip", "sysctl", *programs} - {program}
-            with expect_missing_program(program == getattr(driver.options, "program", None)):
-                driver.parse_facts({**SURVEY, "programs": "\n".join(others)})
+        rows = [(driver, program) for program in programs]
         if default := getattr(driver.options, "program", None):
-            with expect_missing_program(has_option=True):
-                make_driver(name, {"program": f"/nowhere/{default}"}).parse_facts(SURVEY)
+            rows.append((make_driver(name, {"program": f"/nowhere/{default}"}), ""))
+        for configured, missing in rows:
+            present = {"ip", "sysctl", *programs} - {missing}
+            with expect_error("missing-program") as info:
+                configured.parse_facts({**SURVEY, "programs": "\n".join(present)})
+            assert bool(SOURCE.fullmatch(info.value.hint)[1]) is (missing in ("", default)), name
 
 
 def list_steps(name, ssh):
@@ -345,9 +339,12 @@ def list_steps(name, ssh):
     return driver.plan(case.intent, facts).steps
 
 
-@pytest.mark.parametrize("name", ["jool-siit", "nat46-siit", "nat46-clat", "ip6-tunnel-b4"])
-@pytest.mark.parametrize(("ssh", "stays"), [
+in_and_outside_lab = pytest.mark.parametrize(("ssh", "stays"), [
     (None, True), ({"lab": "one"}, True), ({"host": "device"}, False)])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["jool-siit", "nat46-siit", "nat46-clat", "ip6-tunnel-b4"])
+@in_and_outside_lab
 def test_kernel_module_is_unloaded_outside_lab_only(name, ssh, stays):
     (step,) = [step for step in list_steps(name, ssh) if MODULE.search(step.command)]
     assert ("it stays" in step.why) is stays
@@ -358,12 +355,11 @@ def test_kernel_module_is_unloaded_outside_lab_only(name, ssh, stays):
     assert make_undo_entry(1, step, "/sys/module/there").command == ""
 
 
-@pytest.mark.parametrize(("ssh", "counted"), [
-    (None, False), ({"lab": "one"}, False), ({"host": "device"}, True)])  # fmt: skip
-def test_huge_pages_are_restored_outside_lab_only(ssh, counted):
+@in_and_outside_lab
+def test_huge_pages_are_restored_outside_lab_only(ssh, stays):
     steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.record_command]
     undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]
-    assert undone == ["vm.nr_hugepages = 7\n"] * counted
+    assert undone == ["vm.nr_hugepages = 7\n"] * (not stays)
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "duts"
