@@ -147,15 +147,20 @@ def list_other_values(value: Any, kind: Any) -> Iterator[Any]:
 
 @cache
 def list_accepted(base: Base, name: str) -> list[tuple[Values, Technology]]:
-    """List accepted alternative values of a parameter, each with its technology."""
+    """List accepted alternative values of a parameter, each with its technology.
+
+    Of values that are similar to the current one, the first is enough.
+    """
     model = load_technology_type(base.plugin).params_model
     now, kind = getattr(base.make_technology().params, name), model.model_fields[name].annotation
     similar = [{name: other} for other in list_other_values(now, kind)]
-    accepted = []
+    accepted: list[tuple[Values, Technology]] = []
     for values in VALUES.get(name, similar):
         with suppress(UsageError, ValueError):
             accepted.append((values, base.make_technology(**values)))
-    return accepted if name in VALUES or get_origin(kind) is Literal else accepted[:1]
+        if accepted and name not in VALUES and get_origin(kind) is not Literal:
+            break
+    return accepted
 
 
 # Direction, frames, initial frames of their connections, rows of the state table.
@@ -169,20 +174,16 @@ def make_frames(
     all_batches: list[Batch] = []
     for df in dfs:
         technology = base.make_technology(**{**values, "df": df})
+        learned = _learn_connections(technology) if technology.stateful else None
         for size in sizes[: 1 if technology.stateful else 2]:
             opening: Any = None
-            learned = _learn_connections(technology) if technology.stateful else None
-            for direction in DIRECTIONS:
-                try:
+            with suppress(UsageError):
+                for direction in DIRECTIONS:
                     traffic = technology.build_traffic(direction, technology.make_frame_pair(size))
                     streams = compile_traffic(traffic).streams
-                except UsageError:
-                    continue
-                selected = [s for s in streams if s.name == "fg" or not technology.stateful]
-                batches = [Expander(stream).compute_frames(0, ROWS) for stream in selected]
-                if direction == "forward":
-                    opening = batches[0]
-                if opening is not None:
+                    selected = [s for s in streams if s.name == "fg" or not technology.stateful]
+                    batches = [Expander(stream).compute_frames(0, ROWS) for stream in selected]
+                    opening = batches[0] if opening is None else opening
                     all_batches += [(direction, rows, opening, learned) for rows in batches]
     return all_batches
 

@@ -7,9 +7,8 @@ import re
 from datetime import timedelta
 
 import pytest
-from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import list_names, load_technology_type
-from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
+from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.expect import expect_error
 
@@ -24,20 +23,8 @@ def test_every_parameter_has_another_valid_value(plugin):
     names = set(load_technology_type(plugin).params_model.model_fields)
     names -= parameter_values.SKIPPED | parameter_values.FIXED.get(plugin, set())
     bases = [base for base in parameter_values.BASES if base.plugin == plugin]
-    accepted = {n for n in names for base in bases if parameter_values.list_accepted(base, n)}
-    assert names - accepted == set()
-
-
-@pytest.mark.xdist_group("parameter-values")
-def test_every_driver_is_tested_with_each_technology():
-    tested = {
-        (d.loaded_driver.name, base.plugin)
-        for base in parameter_values.BASES
-        for d in parameter_values.list_devices(base)
-    }
-    drivers = [name for name in list_driver_names() if load_driver_type(name).configures_device]
-    supported = {(name, plugin) for name in drivers for plugin in list_technologies(name)}
-    assert supported - tested == set()
+    constant = [n for n in names if not any(parameter_values.list_accepted(b, n) for b in bases)]
+    assert constant == []
 
 
 @pytest.mark.parametrize("base", TRANSLATING_BASES, ids=lambda base: base.name)
