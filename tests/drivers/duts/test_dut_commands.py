@@ -7,6 +7,7 @@ from v6t.base.files import hold_lock
 from v6t.core.runs.dut import LAB_DEVICE_GONE
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_refusal
 from v6t.tests.needs import needs_lab
 from v6t.tests.settings import resolve
 
@@ -31,15 +32,13 @@ def test_plan_as_json_has_undo_and_check():
 
 
 @pytest.mark.parametrize(("words", "code"), [
-    (("plan", "--plugin", "siit"), "missing-driver"),
-    (("verify", "--plugin", "siit"), "missing-driver"),
-    (("commit", "--plugin", "siit", "--driver", "tayga"), "missing-device"),
-    (("verify", "--plugin", "nat44", "--driver", "nftables", "--set-dut", "ssh.host=dut"),
-     "unsupported-by-device"),
+    ("plan --plugin siit", "missing-driver"),
+    ("verify --plugin siit", "missing-driver"),
+    ("commit --plugin siit --driver tayga", "missing-device"),
+    ("verify --plugin nat44 --driver nftables --set-dut ssh.host=dut", "unsupported-by-device"),
 ])  # fmt: skip
 def test_command_without_a_device_to_configure_is_rejected(words, code):
-    result = v6t("dut", *words)
-    assert (result.status, result.code) == (2, code)
+    expect_refusal(v6t("dut", *words.split()), code)
 
 
 def make_lab_run(place, parts, **flags):
@@ -71,9 +70,7 @@ def test_record_of_ended_lab_device_is_removed(flags, parts, tmp_path):
 
 def test_status_and_locked_rollback_of_ended_lab_device_are_rejected(tmp_path):
     make_lab_run(tmp_path, [], plugin="nat44", dut="nftables")
-    result = v6t("dut", "status", tmp_path)
-    assert (result.status, result.code) == (2, "missing-device")
-    assert LAB_DEVICE_GONE in result.err
+    assert LAB_DEVICE_GONE in expect_refusal(v6t("dut", "status", tmp_path), "missing-device")
     with hold_lock(tmp_path):
         codes = {v6t("dut", verb, tmp_path).code for verb in ("rollback", "status")}
     assert codes == {"directory-locked"}
@@ -105,8 +102,7 @@ def make_dut(server, tmp_path):
         return run_v6t(*words, network=server.pid, status=status)
 
     def make(driver, **options):
-        options["ssh"] = server.make_login_options()
-        path.write_text(json.dumps({"dut": {"driver": driver, "options": options}}))
+        write_testbed(path, driver, ssh=server.make_login_options(), **options)
         return run
 
     yield make
@@ -128,6 +124,10 @@ def two_step_dut(make_dut):
 
 def read_state(server):
     return server.shell(STATE)
+
+
+def read_status(dut):
+    return json.loads(dut("status", "--json").out)
 
 
 @mark_device_test
@@ -162,10 +162,7 @@ def get_step_states(result):
 @mark_device_test
 def test_unconfirmed_commit_is_rolled_back(server, two_step_dut):
     before = read_state(server)
-    two_step_dut("commit", *ROUTER, "--revert-in", "10")
-    status = json.loads(two_step_dut("status", "--json").out)
-    assert 0 <= status["rollback_in_s"] <= 10
-    assert status["lock"] == ""
+    two_step_dut("commit", *ROUTER, "--revert-in", "2")
     wait_until(server.get_path("/run/v6t/guard/fired").exists, "the rollback timer")
     assert two_step_dut("confirm", status=4).code == "rollback-timer-failed"
     two_step_dut("rollback")
@@ -176,16 +173,19 @@ def test_unconfirmed_commit_is_rolled_back(server, two_step_dut):
 def test_only_complete_commit_is_confirmed(server, two_step_dut):
     assert two_step_dut("confirm", status=4).code == "not-configured"
     two_step_dut("commit", *ROUTER, "--revert-in", "60")
+    status = read_status(two_step_dut)
+    assert 0 <= status["rollback_in_s"] <= 60
+    assert status["lock"] == ""
     two_step_dut("confirm")
-    status = json.loads(two_step_dut("status", "--json").out)
+    status = read_status(two_step_dut)
     assert status["rollback_in_s"] is None
     assert status["configured"]["steps"] == 2
     server.shell("cp /run/v6t/progress /run/kept; sed -i '2,$d' /run/v6t/progress")
     assert two_step_dut("confirm", status=4).code == "not-configured"
-    status = json.loads(two_step_dut("status", "--json").out)["configured"]
+    status = read_status(two_step_dut)["configured"]
     assert (status["begun"], status["verified"], status["finished"]) == (1, False, False)
     server.shell("mv /run/kept /run/v6t/progress; sh /run/v6t/undo.sh")
-    assert json.loads(two_step_dut("status", "--json").out)["configured"]["undone"] == 2
+    assert read_status(two_step_dut)["configured"]["undone"] == 2
     assert "2 of 2 steps are undone" in two_step_dut("status").out
     for words in (("confirm",), ("flush", *ROUTER)):
         assert two_step_dut(*words, status=4).code == "not-configured"
@@ -212,19 +212,16 @@ def test_rule_deleted_or_added_by_operator_is_kept(server, make_dut):
 
 @mark_device_test
 def test_foreign_configuration_is_replaced_only_on_request(server, two_step_dut):
-    def edit_record(pattern):
-        server.shell(f"sed -i '{pattern}' /run/v6t/record.json")
-
-    change_owner = 's/"owner": "[^ ]*/"owner": "alice@elsewhere/'
+    edit = "sed -i '{}' /run/v6t/record.json".format
+    change_owner = edit('s/"owner": "[^ ]*/"owner": "alice@elsewhere/')
     assert two_step_dut("flush", *ROUTER, status=4).code == "not-configured"
     two_step_dut("commit", *ROUTER)
-    edit_record(change_owner)
+    server.shell(change_owner)
     assert two_step_dut("commit", *ROUTER, status=4).code == "changed-by-another-owner"
     assert "rolling back the changes" in two_step_dut("commit", *ROUTER, "--replace").err
-    edit_record(change_owner)
-    server.shell("sh /run/v6t/undo.sh")
+    server.shell(f"{change_owner}; sh /run/v6t/undo.sh")
     assert "rolling back the changes" in two_step_dut("commit", *ROUTER).err
-    edit_record('s/"technology": "ipv4-router"/"technology": "siit"/')
+    server.shell(edit('s/"technology": "ipv4-router"/"technology": "siit"/'))
     assert two_step_dut("flush", *ROUTER, status=4).code == "not-configured"
 
 
@@ -236,7 +233,7 @@ def test_compare_and_status_work_without_lock(server, dut):
     before = read_state(server)
     assert "alice@elsewhere" in dut("commit", "--plugin", "nat44", status=4).err
     assert read_state(server) == before
-    assert json.loads(dut("status", "--json").out)["lock"] == "alice@elsewhere process 1"
+    assert read_status(dut)["lock"] == "alice@elsewhere process 1"
     held.release()
     wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")
 
