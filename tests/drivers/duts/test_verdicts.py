@@ -101,7 +101,6 @@ VERDICTS = {
     "tester at its limit": ("tester", sample_kernel(0, 0), {"tester_limit": TESTER}),
     "tester at its limit, many losses": ("cpu", sample_kernel(0, 0, dropped=20), {"tester_limit": TESTER}),
     # a polling VPP is judged by its vectors per call
-    "full vectors": ("cpu", sample_vpp(241), {}),
     "full vectors, tester at its limit": ("cpu", sample_vpp(241), {"tester_limit": TESTER}),
     "small vectors": ("nothing here", sample_vpp(44), {}),
     "small vectors, losses": ("queue", sample_vpp(44, drops=9), {}),
@@ -111,7 +110,6 @@ VERDICTS = {
     "VPP without ports": ("table", WITHOUT_PORTS, {"lost": 500}),
     "VPP with a full table": ("table", WITHOUT_SESSIONS, {"lost": 90}),
     "drops of a VPP interface alone": ("unknown", sample_vpp(44, 90, "host-left.drops"), {"lost": 270}),
-    "rx-miss": ("queue", sample_vpp(44, 90, "host-left.rx-miss"), {"lost": 270}),
     "rx-error": ("queue", sample_vpp(44, 90, "host-left.rx-error"), {"lost": 270}),
     "tx-error": ("queue", sample_vpp(44, 90, "host-left.tx-error"), {"lost": 270}),
     "received packets": ("unknown", sample_vpp(44, 90, "host-left.rx_packets"), {"lost": 270}),
@@ -119,8 +117,6 @@ VERDICTS = {
     # a process is judged by its running and waiting time
     "thread that takes a core": ("cpu", sample_process((97, 1), idle=0), {}),
     "throttled process": ("cpu", sample_process((10, 2), quota=(10, 9), idle=0), {}),
-    "waiting process, idle core": ("cpu", sample_process((10, 85), idle=90), {}),
-    "waiting process, no idle core": ("cpu", sample_process((10, 85), idle=0), {}),
     "waiting process, hardly throttled": ("cpu", sample_process((10, 85), quota=(10, 1), idle=0), {}),
     "core busy with other processes": ("cpu", sample_process((10, 20), quota=(10, 0), idle=0), {}),
     "process with idle time": ("unknown", sample_process((10, 20), quota=(10, 0)), {}),
@@ -152,13 +148,11 @@ VERDICTS = {
     "stray frame of a VPP and losses": ("unknown", sample_vpp(44, drops=1), {"lost": 400}),
     # the tester may run on the device's cores
     "shared cores": ("unknown", LOSSY, {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
-    "separate cores": ("cpu", LOSSY, {"tester_limit": TESTER, "lost": 100}),
     "shared cores, tester below its limit": ("cpu", LOSSY, {"lost": 100, "shares_cores": True}),
     "process on shared cores": ("cpu", sample_process((97, 1), idle=0), {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
     # cores that poll
     "polling VPP": ("unknown", sample_polling(VPP), {"lost": 0}),
     "polling Snabb": ("unknown", sample_polling(SNABB), {"lost": 0}),
-    "polling Snabb, tester at its limit": ("tester", sample_polling(SNABB), {"tester_limit": TESTER, "lost": 0}),
     "Snabb ingress drops": ("cpu", sample_polling(SNABB, snabb={"ingress-packet-drops": 90.0}), {"lost": 270}),
     "Snabb socket drops": ("cpu", sample_polling(SNABB, sockets={"dropped": 90.0}), {"lost": 270}),
     "Snabb rules": ("rules", sample_polling(SNABB, snabb=SNABB_RULES), {"lost": 270}),
