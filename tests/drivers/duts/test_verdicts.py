@@ -102,6 +102,7 @@ VERDICTS = {
     "full vectors, tester at its limit": ("cpu", sample_vpp(241), {"tester_limit": TESTER}),
     "small vectors": ("nothing here", sample_vpp(44), {}),
     "small vectors, losses": ("queue", sample_vpp(44, drops=9), {}),
+    "small vectors, tester at its limit": ("tester", sample_vpp(44), {"tester_limit": TESTER}),
     "VPP without sessions": ("table", sample_vpp(44, drops=50, reason=FULL, name="errors"), {}),
     "VPP without ports": ("table", WITHOUT_PORTS, {"lost": 500}),
     "VPP with a full table": ("table", WITHOUT_SESSIONS, {"lost": 90}),
