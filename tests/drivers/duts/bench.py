@@ -30,32 +30,25 @@ TRANSLATION = {"forward TOS: copied from the traffic class",
                "reverse traffic class: copied from the TOS"}  # fmt: skip
 
 
-class Port:
+class Port(socket.socket):
     """A packet socket on one of the tester's interfaces."""
 
     def __init__(self, pid: int, name: str) -> None:
-        def open_socket() -> socket.socket:
+        def open_socket() -> None:
             netns.enter(pid)
-            packet_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            packet_socket.bind((name, 0))
-            return packet_socket
+            super(Port, self).__init__(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            self.bind((name, 0))
 
         with ThreadPoolExecutor(1) as pool:  # only this thread enters the namespace
-            self._socket = pool.submit(open_socket).result()
-
-    def send(self, frame: bytes) -> None:
-        self._socket.send(frame)
-
-    def close(self) -> None:
-        self._socket.close()
+            pool.submit(open_socket).result()
 
     def await_udp(self, payload: bytes, seconds: float = 3.0):
         """Return the first frame that contains a payload, or None after the deadline."""
         end = time.monotonic() + seconds
         while (remaining_s := end - time.monotonic()) > 0:
-            self._socket.settimeout(remaining_s)
+            self.settimeout(remaining_s)
             try:
-                frame, sender = self._socket.recvfrom(4096)
+                frame, sender = self.recvfrom(4096)
             except TimeoutError:
                 return None
             if sender[2] != socket.PACKET_OUTGOING and payload in frame:

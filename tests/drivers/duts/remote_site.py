@@ -97,11 +97,12 @@ class RemoteSite:
         """Return the operator's SSH options for the device."""
         return self.device.make_login_options(**{"host": DEVICE, "port": 2222, **changes})
 
-    def write_testbed(self, driver="linux-router", host=DEVICE, **options: Any) -> Path:
+    def write_testbed(self, driver="linux-router", host=DEVICE, tester="", **options: Any) -> Path:
         """Write a testbed file for the operator; return its path."""
         ssh = self.make_login_options(host=host, **options.pop("ssh", {}))
+        content = {"dut": {"driver": driver, "options": {"ssh": ssh, **options}}, "tester": tester}
         path = self.directory / "testbed.yaml"
-        path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
+        path.write_text(json.dumps({key: value for key, value in content.items() if value}))
         return path
 
     def start(self, *words: object) -> subprocess.Popen[str]:
