@@ -241,13 +241,8 @@ def describe_plan(driver: Any, intent: DeviceIntent) -> Any:
     options = driver.options.model_dump_json()
     key = (driver.name, options, str(driver.chain_membership), repr(intent))
     if key not in _PLANS:
-        try:
-            plan = driver.plan(intent, driver.make_example_facts(intent))
-            _PLANS[key] = [(s.command, s.text) for s in (*plan.steps, *plan.flush)]
-        except UsageError as exc:
-            _PLANS[key] = exc
-    if isinstance(_PLANS[key], UsageError):
-        raise _PLANS[key]
+        plan = driver.plan(intent, driver.make_example_facts(intent))
+        _PLANS[key] = [(s.command, s.text) for s in (*plan.steps, *plan.flush)]
     return _PLANS[key]
 
 

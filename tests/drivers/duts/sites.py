@@ -179,11 +179,6 @@ class Site:
                 return reason
         return sshserver.find_missing() or ""
 
-    def list_marks(self) -> list[Any]:
-        """Return the marks for programs that need whole cores."""
-        heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.machine_parts.values())
-        return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
-
     def get_state_directory(self, name: str) -> str:
         """Return the state directory of a part on its machine."""
         parts = self.machine_parts
@@ -305,17 +300,15 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
             server.stop()
 
 
-# Sites of every test run.
-TWO_MACHINES, ONE_MACHINE = "464xlat", "map-t, CE on one machine"
-
-
 def select_sites(always: str) -> list[Any]:
     """List test parameters: one site, or all sites with V6T_SITES=1 (``make sites``)."""
     names = SITES if os.environ.get("V6T_SITES") == "1" else [always]
     params = []
     for name in names:
         missing = SITES[name].find_missing_part()
-        marks = [*SITES[name].list_marks(), pytest.mark.skipif(bool(missing), reason=missing)]
+        marks = [pytest.mark.skipif(bool(missing), reason=missing)]
+        if {p.driver for p in SITES[name].machine_parts.values()} & {"vpp", "snabb-lwaftr"}:
+            marks += [pytest.mark.vpp, pytest.mark.alone]  # these programs need whole cores
         test_id = name.replace(", ", "-").replace(" ", "-")
         params.append(pytest.param(SITES[name], id=test_id, marks=marks))
     return params

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from unittest.mock import Mock
 
 import pytest
 from v6t.core.cli import dut_command
@@ -14,17 +15,25 @@ from v6t.tests.settings import resolve
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
 
 
-def write_remote_testbed(tmp_path):
-    (tmp_path / "bed.yaml").write_text(json.dumps({"tester": {"kind": "trex"}, "dut": DIRECT}))
-    return resolve(None, tmp_path / "bed.yaml", plugin="nat44")
+def write_testbed(directory, dut, **tester):
+    """Write a testbed file whose path must be quoted for a shell; return its path."""
+    path = directory / "a bed.json"
+    path.write_text(json.dumps({"tester": {"kind": "trex", **tester}, "dut": dut}))
+    return path
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Provide the settings of a run on a remote device."""
+    return resolve(None, write_testbed(tmp_path, DIRECT), plugin="nat44")
 
 
 def with_dut_options(run, options):
     return run.model_copy(update={"dut": run.dut.model_copy(update={"options": options})})
 
 
-def test_stop_messages_name_configured_runs_of_a_remote_device(tmp_path):
-    run, out = write_remote_testbed(tmp_path), tmp_path / "out"
+def test_stop_messages_name_configured_runs_of_a_remote_device(run, tmp_path):
+    out = tmp_path / "out"
     assert make_stop_messages({}, "").first.startswith("stopping: nothing")
     out.mkdir()
     assert "removing" in make_stop_messages({out: run}, "").first
@@ -55,18 +64,17 @@ def test_command_is_printed_only_for_device_that_outlives_v6t(tester, options, i
 
 
 def test_verify_rejects_simulated_device(tmp_path):
-    path = tmp_path / "bed.json"
-    path.write_text(json.dumps({"tester": {"kind": "sim"}, "dut": DIRECT}))
+    path = write_testbed(tmp_path, DIRECT, kind="sim")
     result = v6t("dut", "verify", "--testbed", path, "--plugin", "nat44")
     assert result.code == "unsupported-by-tester"
 
 
-def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):
+def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(run):
     parts = {
         host: {"driver": "nftables", "options": {"ssh": {"host": host}, **limit}}
         for host, limit in (("a", {"undo_after_s": 30}), ("b", {"undo_after_s": "0"}), ("c", {}))
     }
-    run = with_dut_options(write_remote_testbed(tmp_path), {"parts": parts})
+    run = with_dut_options(run, {"parts": parts})
     message = make_device_stop_messages(run, "--testbed x").first
     assert "restoring a, b, c" in message
     assert "restores a after 30 s, c after 60 s)" in message
@@ -91,8 +99,7 @@ def find_rolled_back_device(command):
 ])  # fmt: skip
 def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     """The command has the options that name the device, quoted for the shell."""
-    path = tmp_path / "a bed.json"
-    path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
+    path = write_testbed(tmp_path, dut)
     words = ["--testbed", str(path), *words]
     params = dut_command.commit_command.make_context("commit", words).params
     setup = dut_command.resolve_device_run(params, single_frames=True)
@@ -110,20 +117,15 @@ VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
     (["{run}", *VPP], ["{run}", *VPP]),
 ])  # fmt: skip
 def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_path, monkeypatch):
-    places = {"bed": tmp_path / "a bed.json", "run": tmp_path / "run"}
-    trex = {"kind": "trex", "options": {"ssh": {"host": "trex.example.net"}}}
-    places["bed"].write_text(json.dumps({"tester": trex, "dut": CHAIN}))
+    bed = write_testbed(tmp_path, CHAIN, options={"ssh": {"host": "trex.example.net"}})
+    places = {"bed": bed, "run": tmp_path / "run"}
     places["run"].mkdir()
-    settings = resolve(None, places["bed"], plugin="dslite-aftr")
+    settings = resolve(None, bed, plugin="dslite-aftr")
     (places["run"] / "config.json").write_text(json.dumps(settings.to_json()))
-    audited = []
-
-    def audit_core_clauses(device, _clauses):
-        audited.append(device.setup)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("v6t.audit.auditor.audit_core_clauses", audit_core_clauses)
+    audit = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("v6t.audit.auditor.audit_core_clauses", audit)
     assert v6t("run", *(word.format(**places) for word in words), "--audit", "warn").status == 130
-    command = shlex.split(audited[0].rollback_command)
+    setup = audit.call_args.args[0].setup
+    command = shlex.split(setup.rollback_command)
     assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]
-    assert find_rolled_back_device(command) == audited[0].settings.dut
+    assert find_rolled_back_device(command) == setup.settings.dut

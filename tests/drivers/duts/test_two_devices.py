@@ -13,8 +13,8 @@ from .remote_site import wait_until
 from .support import SHORT_RUN, in_lab, run_v6t, start_run, write_testbed
 
 pytestmark = [*in_lab, pytest.mark.slow]
-most_sites = pytest.mark.parametrize("site", sites.select_sites(sites.TWO_MACHINES))
-one_machine = pytest.mark.parametrize("site", sites.select_sites(sites.ONE_MACHINE))
+most_sites = pytest.mark.parametrize("site", sites.select_sites("464xlat"))
+one_machine = pytest.mark.parametrize("site", sites.select_sites("map-t, CE on one machine"))
 RUN = ("--mode", "bidirectional", "--measure", "throughput", *SHORT_RUN)
 
 
