@@ -141,13 +141,14 @@ def test_failed_login_at_rollback_shows_undo_commands(session):
         assert "undo.sh" in info.value.hint
 
 
-def test_undo_with_syntax_error_prevents_commit(open_device, tmp_path):
+@pytest.mark.parametrize(("command", "text", "words"), [
+    ("undo", "echo it's gone", "'one'"), ("before", "echo a'b", "echo a'b")])  # fmt: skip
+def test_command_with_syntax_error_prevents_commit(command, text, words, open_device, tmp_path):
     """Each command is parsed separately, because quotes of two commands would match."""
-    undo = f"rm {tmp_path}/{{}}; echo it's gone"
-    steps = [make_file_step(tmp_path, name, undo=undo.format(name)) for name in ("one", "two")]
-    with expect_error("command-failed", mentions="'one'") as error:
+    steps = [make_file_step(tmp_path, name, **{command: text}) for name in ("one", "two")]
+    with expect_error("command-failed", mentions=words) as error:
         open_device(*steps).commit()
-    assert "nothing was changed" in error.value.hint
+    assert error.value.hint == "correct this command; nothing was changed"
     assert list_changes(tmp_path) == []
     assert not (tmp_path / "state/record.json").exists()
 
@@ -330,6 +331,13 @@ def test_foreign_state_directory_is_rejected(command, code, open_device, tmp_pat
     run_shell(f"mkdir -m 755 elsewhere; cd elsewhere; {command}", cwd=tmp_path)
     with expect_error(code, mentions=f"{tmp_path}/elsewhere"):
         open_device(state="elsewhere/v6t")
+
+
+def test_denied_permission_is_shown(open_device, monkeypatch):
+    script = "echo 'mkdir: cannot create directory: Permission denied' >&2; exit 1"
+    monkeypatch.setattr("v6t.drivers.duts.session.connection.build_lock_script", lambda *_: script)
+    with expect_error("missing-permission", mentions="Permission denied"):
+        open_device()
 
 
 @pytest.mark.parametrize("command", ["mkdir -m 755 v6t", "chmod 1777 .", "true"])
