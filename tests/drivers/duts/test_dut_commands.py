@@ -31,16 +31,6 @@ def test_plan_as_json_has_undo_and_check():
     assert step["undo"] and step["check"]
 
 
-@pytest.mark.parametrize(("words", "code"), [
-    ("plan --plugin siit", "missing-driver"),
-    ("verify --plugin siit", "missing-driver"),
-    ("commit --plugin siit --driver tayga", "missing-device"),
-    ("verify --plugin nat44 --driver nftables --set-dut ssh.host=dut", "unsupported-by-device"),
-])  # fmt: skip
-def test_command_without_a_device_to_configure_is_rejected(words, code):
-    expect_refusal(v6t("dut", *words.split()), code)
-
-
 def make_lab_run(place, parts, **flags):
     """Write a run directory with undo records of the parts of a lab device."""
     (place / "config.json").write_text(json.dumps(resolve(**flags).to_json()))

@@ -211,13 +211,6 @@ def test_management_interface_is_rejected():
                 driver.plan(case.intent, replace(facts, **changes))
 
 
-def test_unknown_option_error_lists_known_options():
-    for name in NAMES:
-        with expect_error("unknown-setting", path=["nosuch"]) as info:
-            make_driver(name, {"nosuch": 1})
-        assert "state_dir" in info.value.hint, name
-
-
 # All drivers inherit these options.
 @pytest.mark.parametrize(("option", "values"), [
     ("left", ("a;reboot", "", "-batch", "../eth0", "a b", "a\nb", "$(x)")),
@@ -267,17 +260,6 @@ def test_neighbor_table_is_enlarged():
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     (room,) = [s for s in make_plan("linux-router", intent).steps if "gc_thresh3" in s.command]
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
-
-
-@pytest.mark.parametrize(("name", "options", "code"), [
-    ("snabb-lwaftr", {"governor": "performance"}, "unknown-setting"),
-    ("snabb-lwaftr", {"neighbours": "resolved"}, "unknown-name"),
-    ("vpp", {"neighbours": "gateway"}, "unknown-name"),
-    ("openbsd-pf", {"neighbours": "gateway"}, "unknown-name"),
-])  # fmt: skip
-def test_option_without_effect_is_rejected(name, options, code):
-    with expect_error(code):
-        make_driver(name, options)
 
 
 def test_ipv6_firewall_that_drops_forwarded_packets_is_rejected():
