@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.core.runs import dut
-from v6t.drivers.duts.registry import make_driver
 from v6t.tests.expect import expect_error
 
 from .faults import IGNORED, OUTCOMES, REPORTED, RESTORED, UNTOUCHED
@@ -162,8 +161,3 @@ def test_missing_reboot_is_an_error(server, open_rebooting_session, command):
     session.open()
     session.rollback()
     assert "v6tdummy" not in server.shell("ip -o link")
-
-
-def test_flush_needs_check_or_reboot():
-    with expect_error("missing-setting", path=["flush", 0]):
-        make_driver("command", {"flush": [{"command": "true"}]})

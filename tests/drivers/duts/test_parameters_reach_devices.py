@@ -10,7 +10,6 @@ import pytest
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.nat44 import Nat66
-from v6t.tests.expect import expect_error
 
 from . import intents, parameter_values
 from .support import make_plan
@@ -53,11 +52,13 @@ NAT44, NAT64 = "nftables", "tayga-nftables"
 @pytest.mark.parametrize(("driver", "intent", "udp_timeout_s", "options", "seconds"), [
     (NAT44, intents.make_nat44(), 0, {}, 3600),
     (NAT44, intents.make_nat44(), 0, {"timeout_s": 900}, 900),
+    (NAT44, intents.make_nat44(), 0, {"timeout_s": 900, "rfc_timers": False}, 900),
     (NAT44, intents.make_nat44(), 0, RFC, 330),
     (NAT44, intents.make_nat44(), 4, {}, 4),
     (NAT44, intents.make_nat44(), 4, RFC, 4),
     ("iptables", intents.make_nat44(), 400, RFC, 400),
     (NAT64, intents.make_nat64(), 0, RFC, 330),
+    (NAT64, intents.make_nat64(), 0, {"timeout_s": 900, "rfc_timers": False}, 900),
     (NAT64, intents.make_nat64(), 4, RFC, 4),
     (NAT64, intents.make_nat64(), 4, {}, 4),
     ("nftables66", Nat66().make_dut_intent(), 0, RFC, 330),
@@ -86,11 +87,3 @@ def test_timeout_equals_configured_value(driver, intent, udp_timeout_s, options,
 ])  # fmt: skip
 def test_unset_timeout_is_implementation_default(driver, intent, options, seconds):
     assert make_driver(driver, options).get_timeout_s(intent) == seconds
-
-
-@pytest.mark.parametrize("driver", [NAT44, "nftables66", "iptables", NAT64])
-def test_rfc_timers_and_timeout_are_exclusive(driver):
-    with expect_error("conflict"):
-        make_driver(driver, {**RFC, "timeout_s": 900})
-    options = {"rfc_timers": False, "timeout_s": 900}
-    assert make_driver(driver, options).get_timeout_s(intents.make_nat44())
