@@ -13,7 +13,7 @@ from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainSession
-from v6t.drivers.duts.devices import make_lab_device, make_session
+from v6t.drivers.duts.devices import make_session
 from v6t.drivers.transport.process import NamespaceTransport
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
@@ -22,7 +22,6 @@ from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.test_stateful_lab import COUNT, USE, StatefulLab
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
-from v6t.tests.settings import resolve
 
 from . import intents
 from .support import needs_device
@@ -84,27 +83,6 @@ def list_child_namespaces():
 
 
 AFTR = {"parts.aftr.driver": "vpp"}
-
-
-@pytest.mark.parametrize(("variant", "options", "code"), [
-    ("464xlat", {"parts.nat.driver": "jool"}, "unknown-name"),
-    ("464xlat", {"parts.clat.driver": "jul"}, "unknown-name"),
-    ("464xlat", {"parts.clat.driver": "nftables"}, "unsupported-technology"),
-    ("464xlat", {"parts.plat.driver": "reference"}, "missing-reference"),
-    ("464xlat", {"parts.plat.driver": "chain"}, "chain-conflict"),
-    ("464xlat", {"parts.plat.options.pool": "x"}, "unknown-setting"),
-    ("464xlat", {"part": "x"}, "unknown-setting"),
-    ("map-t", {"parts.br.driver": "reference", "parts.br.options.x": "1"}, "invalid-intent"),
-    # one AFTR replaces softwire and NAT
-    ("ds-lite", {**AFTR, "parts.nat.driver": "nftables"}, "unknown-name"),
-    # a stateful part whose connections expire during the test
-    ("464xlat", {"parts.plat.options.timeout_s": "1"}, "idle-timeout"),
-    ("ds-lite", {"parts.nat.options.timeout_s": "1"}, "idle-timeout"),
-    ("map-t", {"parts.napt.options.timeout_s": "1"}, "idle-timeout"),
-])  # fmt: skip
-def test_wrong_parts_are_rejected_before_anything_starts(variant, options, code):
-    with expect_error(code):
-        resolve(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
 
 
 def list_parts(variant, options):
@@ -207,14 +185,6 @@ def test_parts_on_one_kernel_are_rejected_before_opening():
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
     for plat in (("vpp", MACHINE, {}), ("command", MACHINE, steps)):
         make_chain(clat=("tayga", MACHINE, {}), plat=plat).get_parts(make_intent())
-
-
-def test_two_parts_in_one_lab_namespace_are_rejected():
-    options = {f"parts.{name}.options.ssh.lab": "one" for name in ("clat", "plat")}
-    options["parts.plat.driver"] = "vpp"
-    setup = resolve_setup(plugin="ipv4aas", dut_params=options)
-    with expect_error("chain-conflict"):
-        make_lab_device(setup.driver, setup.device_view, setup.intent)
 
 
 def test_machines_not_in_lab_are_skipped():
