@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.config.plugins import list_names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.tests.core.support import v6t
 
 from .generated_pages import build_pages
@@ -88,6 +89,14 @@ def test_drawing_of_device_has_addresses_of_its_plan(page):
     printed = v6t("plugins", technology).out
     printed += v6t("dut", "plan", "--plugin", technology, "--driver", driver).out
     assert find_unknown(page, printed) == []
+
+
+def test_every_driver_has_a_page():
+    headings = ("What it configures", "Emptied between trials", "Put back", "Watched", "Traps")
+    for name in filter(lambda name: load_driver_type(name).configures_device, list_driver_names()):
+        text = (DOCS / "duts" / f"{name}.md").read_text()
+        assert f"> Built by `make docs`: options, telemetry and plan of {name}.\n" in text
+        assert [h for h in headings if f"## {h}" not in text] == [], name
 
 
 def test_pages_of_devices_are_short():

@@ -342,15 +342,3 @@ def test_huge_pages_are_restored_outside_lab_only(ssh, stays):
     steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.record_command]
     undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]
     assert undone == ["vm.nr_hugepages = 7\n"] * (not stays)
-
-
-DOCS = Path(__file__).parents[3] / "docs" / "duts"
-
-
-@pytest.mark.skipif(not DOCS.exists(), reason="installed without documentation")
-def test_every_driver_has_a_page():
-    headings = ("What it configures", "Emptied between trials", "Put back", "Watched", "Traps")
-    for name in NAMES:
-        text = (DOCS / f"{name}.md").read_text()
-        assert f"> Built by `make docs`: options, telemetry and plan of {name}.\n" in text
-        assert [h for h in headings if f"## {h}" not in text] == [], name
