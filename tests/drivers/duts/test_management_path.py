@@ -91,11 +91,6 @@ def test_unknown_management_path_is_rejected(session, survey, management):
             make_path_plan(driver, intents.ROUTER4, path, **options)
 
 
-def test_lab_device_needs_no_management_path():
-    unknown = ManagementPath(unknown_reason="nobody is there")
-    make_path_plan("linux-router", intents.ROUTER4, unknown, ssh=None)
-
-
 _, GATEWAY, *_, SERVER = PATH.peers
 
 
@@ -157,7 +152,9 @@ COLLISIONS = [
     *(("command", intents.ROUTER4, CLIENT, make_user_options(line, base=False), "step 1 (mine) with") for line in USER_COMMANDS),
     ("command", intents.ROUTER4, PATH, USER_FLUSH, "step (empty the device's state) with"),
 ]  # fmt: skip
+UNKNOWN = ManagementPath(unknown_reason="nobody is there")
 NO_COLLISIONS = [
+    ("linux-router", intents.ROUTER4, UNKNOWN, {"ssh": None}),  # a device in the lab
     ("linux-router", with_left_address("10.9.9.77/32"), PATH, {}),
     ("linux-router", with_route("10.8.0.0/16"), ManagementPath((GATEWAY, SERVER)), {}),
     ("linux-router", with_route("10.9.8.0/24"), PATH, {}),
