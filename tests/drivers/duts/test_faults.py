@@ -49,6 +49,7 @@ def device(server, make_session, monkeypatch):
     """Clean the device; return a factory of sessions with short deadlines."""
     monkeypatch.setattr("v6t.drivers.duts.session.plan_steps.UNDO_LIMIT_S", 1.0)
     monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
+    monkeypatch.setattr("v6t.drivers.duts.session.transaction.RETRY_PAUSE_S", 0.1)
     server.shell(CLEAN)
     return partial(make_session, OPTIONS, command_deadline_s=1.5, connect_deadline_s=2.0)
 
