@@ -153,23 +153,6 @@ def test_verdict_depends_on_figures(name, snapshot):
     assert "\n".join([verdict.explanation, *verdict.evidence]) == snapshot
 
 
-@pytest.mark.parametrize(("reason", "limited"), [
-    ("jool dropped: an IPv6 address without translation (JSTAT_UNTRANSLATABLE_DST6)", "rules"),
-    ("jool dropped: no memory (JSTAT_ENOMEM)", "contention"),
-    ("jool dropped (JSTAT_OF_A_LATER_ONE)", "contention"),
-    ("jool not translated (JSTAT46_DST)", None),
-    ("softnet squeezed", None),
-    ("table drop", None),
-    ("cpu cpu0.drop", None),
-    ("made up drop", None),
-])  # fmt: skip
-def test_undeclared_figure_is_not_a_loss(reason, limited):
-    name, _, figure = reason.partition(" ")
-    samples = sample_kernel(50, 60, **{name: {figure: 50.0}})
-    assert summarize_samples(samples).drops == ({reason: 100.0} if limited else {})
-    assert judge_device(samples, lost=100).limited_by == (limited or "unknown")
-
-
 LIMITS = {
     LossReason.TABLE_FULL: "table", LossReason.NO_CONNECTION: "rules", LossReason.RULE: "rules",
     LossReason.QUEUE: "queue",
