@@ -123,8 +123,8 @@ class VppDriver(Driver):
         plugin, listed = function.plugin, plugins.split()
         if not self.options.starts_vpp and "Plugin path" not in plugins:
             listed = []  # no list of plugins
-        if isinstance(function, TunnelFunction) and "unknown input" in tunnels:
-            plugin, listed = "ipip", plugins.split() or ["none"]
+        if function.newer_plugin and "unknown input" in tunnels:
+            plugin, listed = function.newer_plugin, plugins.split() or ["none"]
         file = f"{plugin}_plugin.so"
         if not plugin or not listed or file in listed:
             return
@@ -175,7 +175,7 @@ class VppDriver(Driver):
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         options, function = self.options, self.make_function(intent)
-        first = process.make_start_steps(options, intent, self.cli) if options.starts_vpp else []
+        first = process.make_start_steps(function) if options.starts_vpp else []
         steps = list(first)
         for side, port in self.get_ports(intent).items():
             link, parent = getattr(intent.links, side), self.get_port(side)
@@ -204,7 +204,7 @@ class VppDriver(Driver):
         ip_version, *hops = next_hops
         paths = [f"via {host} {port}" for host, port in hops]
         net = find_spare_network(intent, ip_version, skip=int(intent.requirements.live_change))
-        show = self.cli(f"show ip{'6' if ip_version == 6 else ''} fib {net}")
+        show = links.make_fib_command(self.cli, str(net))
         adds = [self.cli(f"ip route add {net} {path}") for path in paths]
         removals = [self.cli(f"ip route del {net} {path}") for path in paths]
         return DeviceChange(

@@ -10,7 +10,7 @@ from pydantic import Field
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import DeviceChange, IfExists, Intent, Step
-from v6t.drivers.duts.readings import ParameterOverride, Reading
+from v6t.drivers.duts.readings import Reading
 from v6t.intent.device import LinkIntent
 
 # hint for functions that only a VPP started by v6t supports
@@ -97,9 +97,8 @@ class VppFunction:
     """VPP as a plain router, and base of the other functions of VPP."""
 
     plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
+    newer_plugin: ClassVar[str] = ""  # plugin that only versions with such a plugin need
     notes: ClassVar[tuple[str, ...]] = ()  # notes for the plan
-    # defaults of the technology that VPP does not support, with replacements
-    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     profile: ClassVar[HeaderProfile] = HeaderProfile()  # of frames that VPP sends
     # name of the session counter in VPP's statistics segment; empty: none
     session_counter: ClassVar[str] = ""

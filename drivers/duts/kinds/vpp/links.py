@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import ip_interface, ip_network
-from typing import Any
 
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
@@ -66,16 +64,15 @@ def make_mtu_step(cli: Vppctl, port: str, mtu: int) -> Step:
 
 
 def make_address_step(cli: Vppctl, address: str, port: str) -> Step:
-    """Return the step that adds an address to one of VPP's interfaces."""
-    given = ip_interface(address).with_prefixlen
+    """Return the step that adds an address with its prefix length to one of VPP's interfaces."""
     return Step(
-        cli(f"set interface ip address {port} {given}"),
+        cli(f"set interface ip address {port} {address}"),
         f"the device's address on {port}",
         # a foreign address may end with this one
         read=cli(f"show interface address {port}")
-        + f' | awk \'{_STRIP_CR_AWK} $1 == "L3" && $2 == "{given}"\'',
-        expected=expect_words(f"L3 {given}"),
-        undo=cli(f"set interface ip address del {port} {given}"),
+        + f' | awk \'{_STRIP_CR_AWK} $1 == "L3" && $2 == "{address}"\'',
+        expected=expect_words(f"L3 {address}"),
+        undo=cli(f"set interface ip address del {port} {address}"),
         existing=IfExists.KEEP,
     )
 
@@ -102,21 +99,24 @@ def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
     )
 
 
-def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> Step:
+def make_fib_command(cli: Vppctl, net: str) -> str:
+    """Return the shell line that prints the routes to a network."""
+    return cli(f"show ip{'6' if ':' in net else ''} fib {net}")
+
+
+def make_route_step(
+    cli: Vppctl, net: str, next_hop: str, why: str, existing: IfExists = IfExists.REFUSE
+) -> Step:
     """Return the step that adds a route via a neighbor on an interface, or via an interface only."""
-    net = ip_network(destination)  # VPP requires the prefix length
-    add, delete = (cli(f"ip route {verb} {net} via {next_hop}") for verb in ("add", "del"))
-    read_back = make_route_read_back(cli, str(net), next_hop)
-    return make_object_step(add, delete, why, silent=True, **read_back)
-
-
-def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
-    """Return the step arguments ``read`` and ``expected`` that read a route back."""
-    show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
-    read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
     words = f"'{net}' via '{next_hop}'"
-    expected = expect_output(lambda out: outputs.has_path(out, net, next_hop), words)
-    return {"read": read, "expected": expected}
+    return cli.make_step(
+        f"ip route add {net} via {next_hop}",
+        why,
+        read=f"{make_fib_command(cli, net)} | sed -n '\\|^{net} fib:0 |,$p'",
+        expected=expect_output(lambda out: outputs.has_path(out, net, next_hop), words),
+        undo=f"ip route del {net} via {next_hop}",
+        existing=existing,
+    )
 
 
 TUNNEL_NUMBER = 8676  # instance of VPP's tunnel interface
@@ -126,21 +126,21 @@ IPV4_HALVES = ("0.0.0.0/1", "128.0.0.0/1")
 COPY_DSCP_FLAG = "encap-copy-dscp"
 """VPP's ECN flags are not set: decapsulation would copy the outer field instead of combining both (RFC 6040
 section 4.2). Without them the outer header is Not-ECT, and the packet's own field stays."""
-TUNNEL_PROFILE = HeaderProfile(
-    outer_dscp="copied",
-    outer_ecn="zero",
-    inner_dscp="kept",
-    inner_ecn="kept",
-    tunnel_hop_limit=64,
-    why="VPP's tunnel with this flag: DSCP is copied outwards, ECN is not (vnet/tunnel/tunnel_dp.h)",
-)
 
 
 class TunnelFunction(VppFunction):
     """VPP as one end of a point-to-point tunnel for IPv4 in IPv6."""
 
+    newer_plugin = "ipip"  # since 26.10; before, tunnels are a part of VPP
     notes = ("hub and spoke: everything goes to the relay; no inner address or port is checked",)
-    profile = TUNNEL_PROFILE
+    profile = HeaderProfile(
+        outer_dscp="copied",
+        outer_ecn="zero",
+        inner_dscp="kept",
+        inner_ecn="kept",
+        tunnel_hop_limit=64,
+        why="VPP's tunnel with this flag: DSCP is copied outwards, ECN is not (vnet/tunnel/tunnel_dp.h)",
+    )
 
     def make_steps(self, version: str) -> list[Step]:
         cli, customer = self.cli, get_tunnel_end(self.intent)

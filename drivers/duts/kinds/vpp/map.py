@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
@@ -69,13 +69,13 @@ class MapDomainFunction(VppFunction):
         return make_object_step(enable, disable, why, read=read, expected=expected, silent=True)
 
     def _make_domain_step(self, number: int, rule: MapRuleConfig) -> Step:
-        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(self.source)))
+        prefixes = map(str, (rule.ipv4_prefix, rule.ipv6_prefix, self.source))
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
         domain = VppMapDomain(f"v6t{number}", *prefixes, *lengths)
         add = self.cli(f"map add domain {domain.command_words}")
         delete, read = self._make_delete_command(domain.tag), self._list_domains_command
         why = f"the rule {rule.ipv6_prefix}"
-        expected = expect_domains([domain], f"domain {domain.tag} with these values")
+        expected = outputs.expect_domains([domain], f"domain {domain.tag} with these values")
         return make_object_step(add, delete, why, read=read, expected=expected)
 
     def _make_softwire_steps(self) -> list[Step]:
@@ -111,7 +111,7 @@ class MapDomainFunction(VppFunction):
                 f"{len(tags)} addresses shared by lwB4s",
                 text="".join(f"map add domain {domain.command_words}\n" for domain in domains),
                 read=self._list_domains_command,
-                expected=expect_domains(domains, f"{len(tags)} domains with these values"),
+                expected=outputs.expect_domains(domains, f"{len(tags)} domains with these values"),
                 silent=True,
             ),
             Step(
@@ -206,21 +206,6 @@ class MapDomainFunction(VppFunction):
                 raise UsageError(problem, hint, params=params, code="unsupported-by-version")
 
 
-def expect_domains(expected_domains: list[VppMapDomain], description: str) -> Expectation:
-    """Expect these domains, and possibly others, in ``show map domain``."""
-
-    def find_domain_problem(output: str) -> str | None:
-        domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
-        for domain in expected_domains:
-            if domain.tag not in domains_by_tag:
-                return f"VPP did not create the domain {domain.tag} and printed no error"
-            if domains_by_tag[domain.tag] != domain:
-                return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
-        return None
-
-    return Expectation(description, find_domain_problem)
-
-
 def _check_softwires(rows: list[SoftwireRow]) -> None:
     """Raise UsageError if softwires with one IPv4 address differ in lwAFTR address or PSID layout."""
     names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
@@ -238,7 +223,7 @@ def _check_softwires(rows: list[SoftwireRow]) -> None:
 
 def _make_shared_domain(tag: str, ipv4: IPv4Address, softwire: SoftwireRow) -> VppMapDomain:
     """Return the domain of an IPv4 address with the lwAFTR and the port layout of a softwire."""
-    prefixes = (f"{ipv4}/32", "::/0", f"{softwire.br}/128")
+    prefixes = (f"{ipv4}/32", "::/0", str(softwire.br))
     return VppMapDomain(tag, *prefixes, 0, softwire.psid_offset, softwire.psid_len)
 
 

@@ -392,9 +392,8 @@ class DsLite(VppNat):
         why = "IPv6 without an address: the AFTR's must not be an interface's"
         steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)]
         for net in nets:
-            add, undo = f"ip route add {net} via {port}", f"ip route del {net} via {port}"
-            read_back = links.make_route_read_back(cli, net, port)
-            steps.append(cli.make_step(add, f"{net} is on {port}", undo=undo, **read_back))
+            why = f"{net} is on {port}"
+            steps.append(links.make_route_step(cli, net, port, why, IfExists.NONE))
         return replace(link, addresses=local), steps if nets else ()
 
     def make_steps(self, version: str) -> list[Step]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from ipaddress import IPv6Address
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from ipaddress import IPv6Address, ip_network
 from typing import NamedTuple
 
+from v6t.drivers.duts.plan import Expectation, expect_lines
 from v6t.drivers.duts.readings import LossReason, make_sum_parser
 
 OLDEST_VERSION = (22, 6)  # oldest version that the driver supports
@@ -15,7 +17,7 @@ VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 
 
 class VppMapDomain(NamedTuple):
-    """A line of ``show map domain``, without its index."""
+    """A MAP domain, which has all values of ``show map domain`` but its index and MTU."""
 
     tag: str
     ipv4: str  # prefix or shared address
@@ -29,23 +31,25 @@ class VppMapDomain(NamedTuple):
     def command_words(self) -> str:
         """The arguments of ``map add domain`` that create this domain."""
         return (
-            f"tag {self.tag} ip4-pfx {self.ipv4} ip6-pfx {self.ipv6} "
-            f"ip6-src {self.source.removesuffix('/128')} ea-bits-len {self.ea_len} "
-            f"psid-offset {self.psid_offset} psid-len {self.psid_len}"
+            f"tag {self.tag} ip4-pfx {self.ipv4} ip6-pfx {self.ipv6} ip6-src {self.source} "
+            f"ea-bits-len {self.ea_len} psid-offset {self.psid_offset} psid-len {self.psid_len}"
         )
 
-
-_DOMAIN_LINE = re.compile(
-    r"\[\d+\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
-    r"ea-bits-len (\d+) psid-offset (\d+) psid-len (\d+)"
-)
-
-
-def parse_domains(text: str) -> list[VppMapDomain]:
-    """Return the domains that ``show map domain`` lists."""
-    return [VppMapDomain(*words[:4], *map(int, words[4:])) for words in _DOMAIN_LINE.findall(text)]
+    @property
+    def listed_words(self) -> str:
+        """The domain in ``show map domain``."""
+        tag, source = f"{{{self.tag}}}", str(ip_network(self.source))
+        return self._replace(tag=tag, source=source).command_words
 
 
+def expect_domains(domains: Iterable[VppMapDomain], description: str) -> Expectation:
+    """Expect these domains, and possibly others, in ``show map domain``."""
+    find_problem = expect_lines(*(domain.listed_words for domain in domains)).find_problem
+    strip = partial(re.compile(r"^\[\d+\] | mtu .*$", re.MULTILINE).sub, "")
+    return Expectation(description, lambda output: find_problem(strip(output)))
+
+
+_DOMAIN_LINE = re.compile(r"\[\d+\] tag \{([^}]*)\} ip4-pfx ")
 _RULE_LINE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
 
 

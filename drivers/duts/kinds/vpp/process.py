@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
 from v6t.drivers.duts.os import linux
-from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
+from v6t.drivers.duts.plan import Check, Step, expect_output
 from v6t.drivers.duts.steps import (
     make_config_file_step,
     make_daemon_step,
     make_process_stop_command,
 )
-from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 PROCESS_NAME = "vpp_main"  # name of the process once VPP has read its start-up file
 ENABLED_FILE = "vpp-enabled"  # file in the state directory: v6t has enabled a NAT plugin
@@ -35,8 +34,9 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
     return steps
 
 
-def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
+def make_start_steps(function: VppFunction) -> list[Step]:
     """Return the steps that start VPP and create one host interface per side."""
+    options, cli, both = function.options, function.cli, function.intent.links
     directory = options.state_dir
     file, pid, socket = (f"{directory}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
     names = ("vpp.log", "vpp-api.sock", "vpp-stats.sock", ENABLED_FILE)
@@ -51,9 +51,8 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
         return name == PROCESS_NAME and any(line.startswith("vpp v") for line in lines)
 
     expected = expect_output(is_answering, f"{PROCESS_NAME}, answering", "VPP does not answer")
-    text = format_startup(options, intent)
-    steps = [
-        make_config_file_step(file, text, "start-up file of v6t's own VPP"),
+    return [
+        make_config_file_step(file, format_startup(function), "start-up file of v6t's own VPP"),
         make_daemon_step(
             f"{options.program} -c {file} && {wait}",
             pid,
@@ -63,9 +62,9 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
             expected=expected,
             stop=f"( {make_process_stop_command(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
+        _make_host_interface_step(cli, options.left, both.left.dut_mac),
+        _make_host_interface_step(cli, options.right, both.right.dut_mac),
     ]
-    links = ((options.left, intent.links.left.dut_mac), (options.right, intent.links.right.dut_mac))
-    return steps + [_make_host_interface_step(cli, name, mac) for name, mac in links]
 
 
 def _make_host_interface_step(cli: Vppctl, name: str, mac: str) -> Step:
@@ -111,18 +110,14 @@ def make_plugins_command(options: VppOptions) -> str:
     )
 
 
-def format_startup(options: VppOptions, intent: Intent) -> str:
+def format_startup(function: VppFunction) -> str:
     """Return VPP's start-up file, which avoids huge pages and puts all files in the state directory."""
+    options = function.options
     directory = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
-    configuration = intent.configuration
-    names = [*PLUGINS]
-    if isinstance(configuration, NptConfig):
-        names.append("npt66")
-    elif isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
-        names.append("ipip")  # since 26.10; older ones have no such plugin to enable
-    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in names)
+    names = filter(None, (*PLUGINS, function.plugin, function.newer_plugin))
+    plugins = "".join(f"  plugin {n}_plugin.so {{ enable }}\n" for n in dict.fromkeys(names))
     return (
         f"unix {{\n  runtime-dir {directory}\n  cli-listen {directory}/vpp-cli.sock\n"
         f"  log {directory}/vpp.log\n"
