@@ -190,11 +190,9 @@ def _make_checks(
     results = []
     for check in checks:
         criterion = next(n for n in CHECK_CRITERIA if getattr(check, n) is not None)
-        quote = re.escape if criterion == "matches" else str
+        quotes = (str, re.escape if criterion == "matches" else str)
         texts = (check.command, getattr(check, criterion))
-        for (command, _), (_, expected) in zip(
-            placeholders.expand_rows(texts), placeholders.expand_rows(texts, quote), strict=True
-        ):
+        for command, expected in placeholders.expand_rows(texts, quotes):
             results.append(check.model_copy(update={criterion: expected}).make_check(command))
     if not results:
         problem = f"no read-back of dut.options.{option} applies to this technology"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from ipaddress import ip_interface, ip_network
 from typing import Any
 
@@ -52,21 +53,23 @@ class Placeholders:
 
     def expand(self, texts: Iterable[str]) -> list[str]:
         """Return the lines that result from replacing the placeholders by values."""
-        return [row[0] for text in texts for row in self.expand_rows([text])]
+        return [line for text in texts for (line,) in self.expand_rows([text], [str])]
 
     def expand_rows(
-        self, texts: Sequence[str], quote: Callable[[str], str] = str
+        self, texts: Sequence[str], quotes: Sequence[Callable[[str], str]]
     ) -> Iterator[tuple[str, ...]]:
-        """Yield the texts with values in place of placeholders, once for each row of values."""
+        """Yield the texts with quoted values in place of placeholders, once for each row of values."""
         try:
-            yield from self._expand_group(texts, quote)
+            for row in range(self._count_rows(texts)):
+                yield tuple(map(partial(self._fill_in, row), texts, quotes))
         except UsageError as exc:
             raise UsageError(f"'{texts[0]:.200}': {exc.message}", exc.hint, code=exc.code) from exc
 
-    def _expand_group(
-        self, texts: Sequence[str], quote: Callable[[str], str]
-    ) -> Iterator[tuple[str, ...]]:
-        """Yield the texts of each row; raise UsageError for unknown or mixed placeholders."""
+    def _fill_in(self, row: int, text: str, quote: Callable[[str], str]) -> str:
+        return _PLACEHOLDER_PATTERN.sub(lambda match: quote(self._get_value(match, row)), text)
+
+    def _count_rows(self, texts: Sequence[str]) -> int:
+        """Return the number of rows; raise UsageError for unknown or mixed placeholders."""
         names = [name for text in texts for name, _ in _PLACEHOLDER_PATTERN.findall(text)]
         for name in names:
             if name not in self._values:
@@ -80,11 +83,7 @@ class Placeholders:
             problem = f"{places} cannot be combined in one line: each has several values"
             hint = "a line is repeated for the values of one kind"
             raise UsageError(problem, hint, code="invalid-placeholder")
-        for number in range(0 if 0 in counts.values() else max(counts.values(), default=1)):
-            yield tuple(
-                _PLACEHOLDER_PATTERN.sub(lambda m, n=number: quote(self._get_value(m, n)), t)
-                for t in texts
-            )
+        return 0 if 0 in counts.values() else max(counts.values(), default=1)
 
     def _get_value(self, match: re.Match[str], row: int) -> str:
         """Return the value of a matched placeholder in a row, in the requested form."""
@@ -128,21 +127,17 @@ def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Place
 
 
 def _add_settings(placeholders: Placeholders, name: str, value: Any) -> None:
-    """Add a setting as a placeholder, and nested settings under dotted names."""
-
-    def has_only_scalars(values: Iterable[Any]) -> bool:
-        return not any(isinstance(v, (Mapping, list, tuple)) for v in values)
-
-    if isinstance(value, Mapping):
+    """Add a JSON value as a placeholder, and nested values under dotted names."""
+    if isinstance(value, dict):
         for key, inner in value.items():
             _add_settings(placeholders, f"{name}.{key}", inner)
-    elif isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) for v in value):
-        for key in dict.fromkeys(key for row in value for key in row):
-            column = [row.get(key, "") for row in value]
-            if has_only_scalars(column):
-                placeholders.add(name, {f"{name}.{key}": column})
-    elif isinstance(value, (list, tuple)):
-        if has_only_scalars(value):
-            placeholders.add(name, {name: value})
+    elif isinstance(value, list):
+        columns = {name: value}
+        if all(isinstance(row, dict) for row in value):
+            keys = dict.fromkeys(key for row in value for key in row)
+            columns = {f"{name}.{key}": [row.get(key, "") for row in value] for key in keys}
+        for column, values in columns.items():
+            if not any(isinstance(v, (dict, list)) for v in values):
+                placeholders.add(name, {column: values})
     elif value is not None:
         placeholders.add("", {name: [value]})
