@@ -147,7 +147,7 @@ class SnabbLwAftr(LinuxDriver):
                 stop=stop,
             ),
         ]
-        return Plan(self.name, facts.version, tuple(steps), notes=self.notes)
+        return self.assemble_plan(intent, facts, steps)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:

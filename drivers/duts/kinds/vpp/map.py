@@ -69,7 +69,7 @@ class MapDomainFunction(VppFunction):
         return make_object_step(enable, disable, why, read=read, expected=expected, silent=True)
 
     def _make_domain_step(self, number: int, rule: MapRuleConfig) -> Step:
-        prefixes = map(str, (rule.ipv4_prefix, rule.ipv6_prefix, self.source))
+        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(self.source))
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
         domain = VppMapDomain(f"v6t{number}", *prefixes, *lengths)
         add = self.cli(f"map add domain {domain.command_words}")

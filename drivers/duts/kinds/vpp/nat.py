@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address
@@ -37,6 +37,7 @@ MIN_NAT64_BUCKETS = 1024  # VPP's default, and the least that v6t configures
 SESSIONS_PER_BUCKET = 10  # capacity of a bucket (nat64_db.c)
 FIRST_NPT66_VERSION = (24, 2)  # first with ``show npt66 bindings``; the plugin came with 23.10
 DEFAULT_SESSIONS = 63 * 1024  # VPP's default capacity of each worker
+FIRST_CLEARING_VERSION = (25, 2)  # first with ``clear nat44 ed sessions``
 SUPPORTED_PORTS = (1024, 65535)  # first and last port that VPP allocates on public addresses
 SPARE_VRF = 4086  # a VRF without interfaces
 
@@ -49,6 +50,11 @@ class VppNat(VppFunction):
     supported_settings: ClassVar[tuple[str, ...]] = ()
     # arguments of ``show`` for existing configuration, which disabling the plugin would delete
     tables: ClassVar[tuple[str, ...]] = ("addresses", "interfaces", "static mappings")
+    table_command: ClassVar[str]  # VPP command whose output shows the number of sessions
+    parse_sessions: ClassVar[Callable[[str], Mapping[str, float]]]  # parses this output
+    # shell line that succeeds if there is no session; ``TABLE`` stands for ``table_command``
+    empty_test: ClassVar[str]
+    session_noun: ClassVar[str] = "session"  # name of a session in messages
 
     @property
     def pool(self) -> nat.NatPool:
@@ -109,14 +115,18 @@ class VppNat(VppFunction):
         expected = expect_lines(f"{left} in", f"{right} out")
         return self.cli.make_step(command, why, read=read, expected=expected, undo=undo)
 
-    def make_clearing_steps(
-        self, lines: Sequence[str], empty_test: str, reading: Reading, noun: str = "session"
-    ) -> tuple[Step, ...]:
-        """Return the step that repeats shell lines until the test for an empty table succeeds."""
+    def list_clearing_commands(self, version: str) -> list[str]:
+        """Return the shell lines that clear the sessions, by default by removing and recreating the NAT."""
+        steps = self.make_steps(version)
+        undo = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
+        return undo + [s.command for s in steps]
+
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        flush, show = " ; ".join(self.list_clearing_commands(version)), self.cli(self.table_command)
+        test = self.empty_test.replace("TABLE", show)
         # queued frames of the last trial may still create sessions
-        flush = " ; ".join(lines)
-        command = f"for i in 1 2 3 4 5 6 7 8; do {flush}; sleep 0.1; {empty_test} && break; done"
-        proof = Check(reading.command, expect_max_sessions(reading.parse, noun))
+        command = f"for i in 1 2 3 4 5 6 7 8; do {flush}; sleep 0.1; {test} && break; done"
+        proof = Check(show, expect_max_sessions(self.parse_sessions, self.session_noun))
         return (Step(command, "no session of an earlier trial is left", proof=proof),)
 
 
@@ -127,8 +137,8 @@ class VppNat44(VppNat):
     def make_enable_step(self, capacity: int) -> Step:
         """Return the step that enables the plugin with room for ``capacity`` sessions per worker."""
 
-    @abstractmethod
-    def get_session_reading(self) -> Reading: ...
+    def get_session_reading(self) -> Reading:
+        return Reading(self.cli(self.table_command), self.parse_sessions)
 
     def make_steps(self, version: str) -> list[Step]:
         return [
@@ -183,6 +193,9 @@ class EndpointDependentNat44(VppNat44):
     command_noun = "nat44"
     session_counter = "/nat44-ed/total-sessions"
     supported_settings = ("udp_timeout_s", "session_limit")
+    table_command = "show nat44 summary"
+    empty_test = "TABLE | grep -q '^total sessions: 0 '"
+    parse_sessions = staticmethod(outputs.parse_nat44_sessions)
 
     def make_enable_step(self, capacity: int) -> Step:
         # a disabled plugin also lists sessions: none
@@ -192,16 +205,10 @@ class EndpointDependentNat44(VppNat44):
         proof = Check(self.cli("show nat44 summary"), expected)
         return self.make_enable_command_step(f" sessions {capacity}", why, proof)
 
-    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the step that clears the sessions, or recreates the NAT before VPP 25.02."""
-        has_command = parse_version(version) >= (25, 2)
-        clear = [self.cli("clear nat44 ed sessions")]
-        lines = clear if has_command else make_recreate_commands(self.make_steps(version))
-        empty_test = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return self.make_clearing_steps(lines, empty_test, self.get_session_reading())
-
-    def get_session_reading(self) -> Reading:
-        return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
+    def list_clearing_commands(self, version: str) -> list[str]:
+        if parse_version(version) < FIRST_CLEARING_VERSION:
+            return super().list_clearing_commands(version)
+        return [self.cli("clear nat44 ed sessions")]
 
 
 class EndpointIndependentNat44(VppNat44):
@@ -212,6 +219,9 @@ class EndpointIndependentNat44(VppNat44):
     session_counter = "/nat44-ei/total-sessions"
     supported_settings = ("session_limit",)
     has_endpoint_independent_mapping = True
+    table_command = "show nat44 ei sessions"
+    empty_test = "! TABLE | grep -q ': [1-9][0-9]* sessions'"
+    parse_sessions = staticmethod(outputs.parse_nat44_ei_sessions)
     DEFAULT_MAX_USERS = 1024  # VPP's default maximum number of clients
 
     def make_enable_step(self, capacity: int) -> Step:
@@ -220,29 +230,18 @@ class EndpointIndependentNat44(VppNat44):
         why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
         return self.make_enable_command_step(f" sessions {capacity} users {users}", why)
 
-    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the step that removes and re-adds the public addresses, which frees all ports.
+    def list_clearing_commands(self, version: str) -> list[str]:
+        """Return the shell lines that remove and re-add the public addresses, which frees all ports.
 
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
         add = self.cli(f"nat44 ei add address {self.address_range}")
-        reading = self.get_session_reading()
-        empty_test = f"! {reading.command} | grep -q ': [1-9][0-9]* sessions'"
-        return self.make_clearing_steps([f"{add} del", add], empty_test, reading)
-
-    def get_session_reading(self) -> Reading:
-        return Reading(self.cli("show nat44 ei sessions"), outputs.parse_nat44_ei_sessions)
+        return [f"{add} del", add]
 
     def get_timeout_s(self) -> float | None:
         """Return None: an idle session stays until a new one replaces it in the hash table."""
         return None
-
-
-def make_recreate_commands(steps: Sequence[Step]) -> list[str]:
-    """Return the shell lines that undo steps and then apply them again."""
-    allocated = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
-    return allocated + [s.command for s in steps]
 
 
 class VppNat64(VppNat):
@@ -252,6 +251,10 @@ class VppNat64(VppNat):
     command_noun = "nat64"
     tables = ("pool", "interfaces", "prefix", "bib all")
     session_counter = "/nat64/total-sessions"
+    table_command = "show nat64 bib all"
+    empty_test = "! TABLE | grep -vq -e BIB -e '^$'"
+    parse_sessions = staticmethod(outputs.parse_bindings)
+    session_noun = "binding"
     supported_settings = ("session_limit",)
     notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
     profile = HeaderProfile(
@@ -294,13 +297,6 @@ class VppNat64(VppNat):
             self.make_pool_step("add pool address", "pool", keep=True),
             self.make_interfaces_step(),
         ]
-
-    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the step that removes and recreates NAT64, since no command clears its sessions."""
-        bindings = Reading(self.cli("show nat64 bib all"), outputs.parse_bindings)
-        empty_test = f"! {bindings.command} | grep -vq -e BIB -e '^$'"
-        lines = make_recreate_commands(self.make_steps(version))
-        return self.make_clearing_steps(lines, empty_test, bindings, "binding")
 
     def get_capacity(self) -> int:
         return SESSIONS_PER_BUCKET * self.choose_bucket_count()

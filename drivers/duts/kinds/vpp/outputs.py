@@ -120,16 +120,8 @@ def has_path(text: str, net: str, path: str) -> bool:
 
 def parse_pool_addresses(text: str) -> list[str]:
     """Return the addresses without a tenant VRF from ``show nat44 addresses`` or ``show nat64 pool``."""
-    addresses: list[str] = []
-    for line in text.splitlines():
-        words = line.split()
-        if "twice-nat" in words:
-            break
-        if len(words) == 1 and re.fullmatch(r"[\d.]+", words[0]):
-            addresses.append(words[0])
-        elif addresses and words[:2] == ["tenant", "VRF:"]:
-            addresses.pop()
-    return addresses
+    pool = text.partition("twice-nat")[0]
+    return re.findall(r"^\s*([\d.]+)\s*$(?!\s*tenant VRF:)", pool, re.MULTILINE)
 
 
 # counters of ``show interface`` that are reported
