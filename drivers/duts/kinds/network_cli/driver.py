@@ -13,25 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts import options
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.command import CHECK_CRITERIA
-from v6t.drivers.duts.kinds.network_cli.options import (
-    DROPS_READING,
-    LOSS_REASONS,
-    CliCheckOptions,
-    CliOptions,
-    NetworkCliOptions,
-    TelemetryOptions,
-    find_reading_name,
-    get_platform_options,
-    parse_figures,
-)
+from v6t.drivers.duts.kinds.network_cli import options
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
 from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED, CliSession, LabCliDevice
 from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
+from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.options import parse_options
@@ -50,7 +40,7 @@ class NetworkCliDriver(Driver):
     title = "any device with a command line, configured by your own lines over SSH"
     supported_configurations = (DeviceConfig,)
     test_status = "tested with command lines like those of IOS and Junos; no vendor's device"
-    options_model = NetworkCliOptions
+    options_model = options.NetworkCliOptions
     session_type = CliSession
     lab_device_type = LabCliDevice
 
@@ -69,13 +59,13 @@ class NetworkCliDriver(Driver):
             self.options = self.options.model_copy(update={"state_dir": str(base / name)})
 
     @cached_property
-    def cli_options(self) -> CliOptions:
+    def cli_options(self) -> options.CliOptions:
         """Options of the command line: those set by the user, else the platform's, else defaults."""
-        own: CliOptions = self.options.cli
+        own: options.CliOptions = self.options.cli
         if not (platform := self.options.platform):
             return own
-        configured = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
-        return parse_options(CliOptions, platform, "platform", configured)
+        configured = options.get_platform_options(platform) | own.model_dump(exclude_unset=True)
+        return parse_options(options.CliOptions, platform, "platform", configured)
 
     def get_timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s) or None
@@ -162,17 +152,18 @@ class NetworkCliDriver(Driver):
         if (own := self.options.sessions) is None:
             return None
         pattern = own.pattern if re.compile(own.pattern).groups else f"({own.pattern})"
-        return Reading(own.command, partial(parse_figures, [pattern], figure_name="sessions"))
+        parse = partial(options.parse_figures, [pattern], figure_name="sessions")
+        return Reading(own.command, parse)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        watched: dict[str, list[TelemetryOptions]] = {}
+        watched: dict[str, list[options.TelemetryOptions]] = {}
         for own in self.options.telemetry:
-            watched.setdefault(find_reading_name(own.pattern), []).append(own)
+            watched.setdefault(options.find_reading_name(own.pattern), []).append(own)
         return {
             name: Reading(
                 "\n".join(dict.fromkeys(each.command for each in group)),
-                partial(parse_figures, tuple(dict.fromkeys(each.pattern for each in group))),
-                loss_reasons=LOSS_REASONS if name == DROPS_READING else {},
+                partial(options.parse_figures, dict.fromkeys(each.pattern for each in group)),
+                loss_reasons=options.LOSS_REASONS if name == options.DROPS_READING else {},
             )
             for name, group in watched.items()
         }
@@ -180,11 +171,11 @@ class NetworkCliDriver(Driver):
     def require_ssh(self) -> SshOptions:
         """Return the SSH options; raise UsageError for a device without them."""
         setting = "dut.options.ssh.host and the lines to type"
-        return options.require_ssh(self.options.ssh, f"the {self.name} device", setting)
+        return require_ssh(self.options.ssh, f"the {self.name} device", setting)
 
 
 def _make_checks(
-    placeholders: Placeholders, checks: Iterable[CliCheckOptions], option: str
+    placeholders: Placeholders, checks: Iterable[options.CliCheckOptions], option: str
 ) -> list[Check]:
     """Return the checks of an option, with values in place of their placeholders."""
     results = []

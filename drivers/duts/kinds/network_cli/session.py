@@ -156,29 +156,24 @@ class LabCliDevice(LabDut):
 
 def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
     """Undo the steps of a record from last to first; the output names failed ones as ``left NUMBER``."""
-    progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
-    files = (progress, notes)
+    files = [Path(record.directory, name) for name in (PROGRESS, UNDONE)]
     begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in files)
     problems: dict[str, str] = {}
-
-    def append_note(line: str) -> None:
-        with notes.open("a") as file:
-            file.write(f"{line}\n")
-
-    for entry in reversed(record.undo):
-        number = str(entry.number)
-        if not entry.command or number not in begun - undone:
-            continue
-        if problems and not entry.gone:
-            problem = "another step needs it"
-        else:
-            problem = "" if entry.gone in begun else _undo_entry(entry, run, ignored)
-        if problem:
-            problems[number] = problem
-        else:
-            append_note(number)
-    if not problems:
-        append_note("all")
+    with files[1].open("a", buffering=1) as notes:  # the process may be killed after each line
+        for entry in reversed(record.undo):
+            number = str(entry.number)
+            if not entry.command or number not in begun - undone:
+                continue
+            if problems and not entry.gone:
+                problem = "another step needs it"
+            else:
+                problem = "" if entry.gone in begun else _undo_entry(entry, run, ignored)
+            if problem:
+                problems[number] = problem
+            else:
+                notes.write(f"{number}\n")
+        if not problems:
+            notes.write("all\n")
     remaining = "".join(f"left {number}\n" for number in problems)
     return Output(int(bool(problems)), remaining, "; ".join(problems.values()))
 

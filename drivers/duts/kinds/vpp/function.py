@@ -97,7 +97,7 @@ class VppFunction:
     """VPP as a plain router, and base of the other functions of VPP."""
 
     plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
-    newer_plugin: ClassVar[str] = ""  # plugin that only versions with such a plugin need
+    newer_plugin: ClassVar[str] = ""  # plugin that only newer versions need
     notes: ClassVar[tuple[str, ...]] = ()  # notes for the plan
     profile: ClassVar[HeaderProfile] = HeaderProfile()  # of frames that VPP sends
     # name of the session counter in VPP's statistics segment; empty: none

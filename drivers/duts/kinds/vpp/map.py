@@ -171,16 +171,15 @@ class MapDomainFunction(VppFunction):
             note="changed by removing and adding it again: VPP has no other command",
         )
 
-    def _loses_packets(self, net: IPv6Network, version: str) -> bool:
-        """Return whether this version of VPP drops packets of a rule with this IPv6 prefix."""
+    def _requires_whole_octets(self, version: str) -> bool:
+        """Return whether this version of VPP drops packets of other IPv6 prefixes."""
         return False
 
     def _find_nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
         """Return the longest prefix that VPP supports and that contains a rule's IPv6 prefix."""
         length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
-        near = rule.ipv6_prefix.supernet(new_prefix=length)
-        loses = self._loses_packets(near, version)
-        return near.supernet(new_prefix=length // 8 * 8) if loses else near
+        length -= length % 8 if self._requires_whole_octets(version) else 0
+        return rule.ipv6_prefix.supernet(new_prefix=length)
 
     def suggest_params(self, version: str) -> dict[str, object]:
         """Return parameters of the nearest configuration that VPP supports."""
@@ -200,7 +199,8 @@ class MapDomainFunction(VppFunction):
                 problem = f"VPP does not support EA bits beyond bit 64; {net}'s end at bit {end}"
                 hint = hint if rule.ea_len < 64 else ""
                 raise make_unsupported_error(problem, hint, params=params)
-            if self._loses_packets(net, version) and not self.options.known_losses:
+            loses = net.prefixlen % 8 and self._requires_whole_octets(version)
+            if loses and not self.options.known_losses:
                 problem = f"VPP {version} drops MAP-T packets from {net}: its length is not a multiple of 8"
                 hint = f"{hint}; or use VPP 24.02"
                 raise UsageError(problem, hint, params=params, code="unsupported-by-version")
@@ -265,8 +265,8 @@ class MapT(MapDomainFunction):
         self.relay = self.intent.get_configuration(MapTRelayConfig)
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
-    def _loses_packets(self, net: IPv6Network, version: str) -> bool:
-        return bool(net.prefixlen % 8) and parse_version(version) >= FIRST_OCTETWISE_VERSION
+    def _requires_whole_octets(self, version: str) -> bool:
+        return parse_version(version) >= FIRST_OCTETWISE_VERSION
 
     def suggest_params(self, version: str) -> dict[str, object]:
         dmr = self.relay.dmr
@@ -284,7 +284,7 @@ class MapT(MapDomainFunction):
             problem = f"VPP's MAP-T loses one direction behind {relay.dmr}: the DMR must be a /64"
             hint = f"the nearest DMR that works is {params['dmr']}"
             raise make_unsupported_error(problem, hint, params=params)
-        if len(relay.rules) > 1 and parse_version(version) < FIRST_OCTETWISE_VERSION:
+        if len(relay.rules) > 1 and not self._requires_whole_octets(version):
             problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")

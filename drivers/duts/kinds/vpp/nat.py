@@ -26,6 +26,7 @@ from v6t.drivers.duts.plan import (
     expect_lines,
     expect_matching_line,
     expect_max_sessions,
+    expect_output,
     expect_text,
 )
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -52,7 +53,7 @@ class VppNat(VppFunction):
     tables: ClassVar[tuple[str, ...]] = ("addresses", "interfaces", "static mappings")
     table_command: ClassVar[str]  # VPP command whose output shows the number of sessions
     parse_sessions: ClassVar[Callable[[str], Mapping[str, float]]]  # parses this output
-    # shell line that succeeds if there is no session; ``TABLE`` stands for ``table_command``
+    # shell line that succeeds if the table is empty; ``TABLE`` stands for ``table_command``
     empty_test: ClassVar[str]
     session_noun: ClassVar[str] = "session"  # name of a session in messages
 
@@ -94,17 +95,15 @@ class VppNat(VppFunction):
 
     def make_pool_step(self, verb: str, table: str, *, keep: bool = False) -> Step:
         """Return the step that adds the public addresses; ``keep`` omits its undo command."""
-        pool = self.pool
-
-        def describe_missing_address(output: str) -> str | None:
-            listed = set(outputs.parse_pool_addresses(output))
-            missing = next((address for address in pool.addresses if address not in listed), None)
-            return missing and f"{missing} is not a public address"
-
+        addresses = set(self.pool.addresses)
         command = f"{self.command_noun} {verb} {self.address_range}"
         why, undo = f"public addresses of {self.command_noun}", "" if keep else f"{command} del"
         read = self.cli(f"show {self.command_noun} {table}")
-        expected = Expectation(f"'{self.address_range}'", describe_missing_address)
+        expected = expect_output(
+            lambda out: addresses <= set(outputs.parse_pool_addresses(out)),
+            f"'{self.address_range}'",
+            f"the public addresses are not {self.address_range}",
+        )
         return self.cli.make_step(command, why, read=read, expected=expected, undo=undo)
 
     def make_interfaces_step(self) -> Step:
@@ -202,7 +201,7 @@ class EndpointDependentNat44(VppNat44):
         size = rf"max translations per thread: {capacity} fib 0"
         expected = expect_matching_line(size, f"room for {capacity} sessions")
         why = f"endpoint-dependent NAT44 with room for {capacity} sessions per worker"
-        proof = Check(self.cli("show nat44 summary"), expected)
+        proof = Check(self.cli(self.table_command), expected)
         return self.make_enable_command_step(f" sessions {capacity}", why, proof)
 
     def list_clearing_commands(self, version: str) -> list[str]:
