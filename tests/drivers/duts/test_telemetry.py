@@ -68,7 +68,6 @@ PARSED = {
     "vpp interfaces": (vpp_outputs.parse_interface_counters, "vpp-show-interface.txt"),
     "vpp errors": (vpp_outputs.parse_errors, "vpp-show-errors.txt"),
     "vpp runtime": (vpp_outputs.parse_runtime, "vpp-show-runtime.txt"),
-    "vpp domains": (vpp_outputs.parse_domains, "vpp-show-map-domain.txt"),
     "vpp sessions": (vpp_outputs.parse_nat44_sessions, "vpp-show-nat44-summary.txt"),
     "pf": (openbsd_pf.parse_info, "openbsd-pfctl-si.txt"),
     "pf limits": (openbsd_pf.parse_limits, "openbsd-pfctl-sm.txt"),
