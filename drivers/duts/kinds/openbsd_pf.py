@@ -71,11 +71,6 @@ LOSS_REASONS = {
         ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
          "state_mismatch", "no_route"), LossReason.RULE),
 }  # fmt: skip
-# telemetry names of the rows of ``pfctl -si``
-_FIGURE_NAMES = {
-    "current entries": "sessions",
-    **{name.replace("_", "-"): name for name in LOSS_REASONS},
-}
 
 
 class OpenBsdOptions(DutOptions):
@@ -280,8 +275,9 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
 
 def parse_info(text: str) -> Mapping[str, float]:
     """Parse ``pfctl -si``: the number of states, and dropped packets by reason."""
-    rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
-    return {_FIGURE_NAMES[name]: float(value) for name, value in rows if name in _FIGURE_NAMES}
+    rows = dict(re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE))
+    names = {"current entries": "sessions"} | {n.replace("_", "-"): n for n in LOSS_REASONS}
+    return {name: float(rows[row]) for row, name in names.items() if row in rows}
 
 
 parse_translated_states = make_sum_parser(

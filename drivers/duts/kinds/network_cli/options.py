@@ -132,11 +132,9 @@ _DROP_GROUP = re.compile(r"(drops?|refused)(?:_(\w+))?")
 def find_reading_name(pattern: str) -> str:
     """Return the name of the reading to which all named groups of a pattern belong."""
     groups = re.compile(pattern).groupindex
-    names = {
-        _READING_BY_GROUP.get(g, DROPS_READING if _DROP_GROUP.fullmatch(g) else "") for g in groups
-    }
     unknown = [g for g in groups if g not in _READING_BY_GROUP and not _DROP_GROUP.fullmatch(g)]
-    if unknown or not names or (names == {"cpu"} and not {"busy", "idle"} & set(groups)):
+    names = {_READING_BY_GROUP.get(group, DROPS_READING) for group in groups}
+    if unknown or groups.keys() <= {"core"}:
         problem = f"no group is called {unknown[0]}" if unknown else "no group has a figure"
         known = f"{', '.join(_READING_BY_GROUP)}, drop_REASON or refused_REASON"
         raise InvalidValue(f"{problem}: give (?P<NAME>...) with {known}", code="wrong-form")

@@ -20,7 +20,6 @@ from typing import Any
 
 from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts.driver import make_unsupported_error
-from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions
 from v6t.drivers.duts.lab.device import LabDut
@@ -62,15 +61,13 @@ class CliSession(Session):
     def find_interruption(self) -> str | None:
         return super().find_interruption() if self._cli.is_alive else "the connection was lost"
 
-    def survey(self) -> Facts:
+    def read_survey(self) -> dict[str, str]:
         commands = self.driver.get_survey_commands()
         sections = self.read_batch(commands.values())
         texts = {name: sections[command].text for name, command in commands.items()}
         if "busy" in commands and sections[commands["busy"]].status:
             texts["busy"] = BUSY_CHECK_REJECTED
-        ends = find_connection_addresses(self.driver.options.ssh)
-        self.facts = self.driver.parse_facts({**texts, "ends": ends})
-        return self.facts
+        return {**texts, "ends": find_connection_addresses(self.driver.options.ssh)}
 
     def read_batch(
         self, commands: Iterable[str], binary: Collection[str] = ()
