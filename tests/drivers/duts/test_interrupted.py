@@ -139,6 +139,13 @@ def test_interrupted_rollback_of_chain_restores_every_part():
         assert [name for name, _, _ in parts.mock_calls] == names
 
 
+def test_interrupt_that_cleaning_up_replaced_by_an_error_is_recognized():
+    error = DutError("x", code="command-failed")
+    assert not hides_interrupt(error)
+    error.__context__ = KeyboardInterrupt()
+    assert hides_interrupt(error)
+
+
 def test_failed_undo_shows_the_error_of_the_device(open_device):
     session = open_device({"command": "true", "why": "a file", "undo": "rm /nowhere/file"})
     session.commit()
