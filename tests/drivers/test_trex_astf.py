@@ -57,8 +57,9 @@ OUTCOMES = ("established", "reset_refused", "timed_out", "half_open", "wrong")
      {"established": 1000 - 73 - 53, "timed_out": 126}),
     (make_counters({"connattempt": 10, "connects": 9}, {"connects": 7}), 0,
      {"established": 7, "half_open": 2, "timed_out": 1}),
-    (make_counters({"connattempt": 1, "connects": 1, "err_l4_cs": 2},
-                   {"connects": 1, "rcvbadsum": 1}), 0, {"established": 1, "wrong": 3}),
+    (make_counters({"connattempt": 1, "connects": 1, "err_l3_cs": 1, "err_l4_cs": 1, "err_len_err": 1},
+                   {"connects": 1, "rcvbadsum": 1, "rcvbadoff": 1}), 0,
+     {"established": 1, "wrong": 5}),
 ])  # fmt: skip
 def test_each_connection_has_one_outcome_and_losses_are_no_faults(
     counters, retransmitted, outcomes

@@ -273,6 +273,8 @@ def test_common_options_apply_to_all_servers():
     assert list(servers) == ["1", "second"]
     assert {server.rpc_port for server in servers.values()} == {5501}
     assert [server.ports for server in servers.values()] == [(0, 1), (2, 3)]
+    macs = SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"]
+    assert servers["second"].find_macs(Links()) == {2: macs, 3: macs}
 
 
 @pytest.mark.parametrize(("options", "kind"), [

@@ -347,7 +347,7 @@ def test_frames_are_marked_if_threads_share_cpus(open_fake, options, cases):
             tester.attachment.placement = placement
             tester.load(STREAMS, PLUGIN)
             plain = replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps)
-            for delays, has_stamps in ((None, stamped), (DelayRequest(), True)):
+            for delays, has_stamps in ((DelayRequest(), True), (None, stamped)):
                 result = tester.measure(replace(plain, delays=delays))
                 assert result.tester["counting"] == ("trailer" if has_stamps else "marks")
                 # the fake server counts marked frames only with the nonce of their trial
