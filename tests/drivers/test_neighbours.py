@@ -179,14 +179,14 @@ class FakeSocket:
     def __init__(self):
         self.received, self.sent = queue.Queue(), []
         self.full, self.attempts = False, 0
-        self.setsockopt = self.close = Mock()
+        self.setsockopt, self.close = Mock(), Mock()
 
     def bind(self, endpoint):
         self.port = int(endpoint[-1])
 
     def recv(self):
         try:
-            frame = self.received.get(timeout=0.02)
+            frame = self.received.get(timeout=self.setsockopt.call_args.args[1] / 1000)
         except queue.Empty:
             raise Again from None
         if frame is None:
