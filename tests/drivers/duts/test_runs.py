@@ -81,6 +81,14 @@ def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_
     assert_restored(path)
 
 
+def test_killed_run_is_rolled_back_from_its_directory(testbed, tmp_path):
+    path = tmp_path / "run"
+    with start_run("run", *QUICK, "--testbed", testbed, "-o", path) as process:
+        process.kill()
+    assert "undone" in run_v6t("dut", "rollback", path).out
+    assert_restored(path)
+
+
 def read_outcome(path):
     """Return status, median and trials of each result."""
     results = json.loads((path / "results.json").read_text())
