@@ -26,7 +26,7 @@ BENCHMARKS = ("throughput", "latency", "pdv")
 MODES = ("bidirectional", "forward", "reverse")
 # Rows measured in three modes; all others are measured bidirectionally.
 HEADLINE = (("vpp", "mape-br"), ("vpp", "lwaftr"))
-CONNECTIONS = 1000
+CONNECTIONS = 1000  # of recorded runs
 # The embedded tester needs a third of a millisecond for each single frame.
 LINE_RATE = {"embedded": "1M", "trex": "3M"}
 
@@ -146,13 +146,14 @@ def find_missing(tester: str, row: Row) -> str:
 
 def format_run_file(row: Row) -> str:
     """Return the run file of a cell (JSON is valid YAML)."""
+    count = CONNECTIONS if os.environ.get("V6T_RECORD") else 300
     procedure: dict[str, Any] = {
         "repetitions": 1, "selftest": "cached", "trial_duration_s": 0.4, "pause_s": 0.05,
         "residual_wait_s": 0.2, "resolution_ratio": 0.25,
         "sending_time_tolerance": 1.5, "invalid_retries": 10,  # for busy machines
         "latency": {"duration_s": 0.8, "first_tag_s": 0.2, "tags": 100},
         "delay_variation": {"duration_s": 0.5},
-        "connections": {"count": CONNECTIONS, "rate_cps": 4000, "wait_ms": 300},
+        "connections": {"count": count, "rate_cps": 4000, "wait_ms": 300},
     }  # fmt: skip
     run = {"plugin": row.plugin, "params": row.params, "benchmarks": list(row.wanted),
            "modes": list(row.modes), "procedure": procedure}  # fmt: skip

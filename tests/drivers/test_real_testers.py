@@ -2,12 +2,12 @@
 
 import sys
 import threading
-import time
 from dataclasses import replace
 
 import pytest
 from v6t.trials.verdict import assess_trial
 
+from .fault_injection import wait_for_frames
 from .lab_testers import REAL, measure_passed, open_tester, write_testbed
 from .test_trex_counting import CONTROL_FRAMES
 
@@ -43,7 +43,7 @@ def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
         for name in ("left", "right"):
             values = {f"net/ipv{v}/neigh/{name}/delay_first_probe_time": "1" for v in (4, 6)}
             device.ask("set", values=values)
-        result = measure_passed(tester, trial, duration_s=3.0)
+        result = measure_passed(tester, trial, rate_fps=500.0, duration_s=3.0)
         assert sum(d.control for d in result.directions.values()) >= 2
         assert all(d.checked == d.matched > 0 for d in result.directions.values())
         assert device.ask("run", command=["ip", "neigh", "show", "nud", "permanent"]) == (0, "")
@@ -84,13 +84,13 @@ def test_frames_originated_by_device_are_not_counted(kind):
         device, answers = tester._bed.lab.device, []
 
         def send_control_frames():
-            time.sleep(1.0)
-            command = [sys.executable, "-c", CONTROL_TRAFFIC, *frames]
+            wait_for_frames(tester.list_namespaces()["device"])
+            command = [sys.executable, "-IS", "-c", CONTROL_TRAFFIC, *frames]
             answers.append(device.ask("run", command=command))
 
         thread = threading.Thread(target=send_control_frames)
         thread.start()
-        slow = replace(trial, mode="forward", rate_fps=500.0, duration_s=4.0)
+        slow = replace(trial, mode="forward", rate_fps=500.0, duration_s=2.5)
         result = tester.measure(slow)
         thread.join()
         assert answers == [(0, "")]

@@ -85,7 +85,7 @@ class FakeRouterServer(sshserver.Server):
         super().__init__(f"{purpose}-{dialect}")
         self.dialect = dialect
         self.configure_sshd(
-            f"$ a ForceCommand exec {sys.executable} {fake_router.__file__} {dialect}"
+            f"$ a ForceCommand exec {sys.executable} -IS {fake_router.__file__} {dialect}"
         )
         self.shell("mkdir -p /run/fakerouter")
 

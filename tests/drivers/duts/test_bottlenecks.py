@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli import run_console
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
 from v6t.drivers.duts.session import telemetry as session_telemetry
@@ -28,10 +29,10 @@ PROCEDURE = {
 }  # fmt: skip
 
 
-def write_run_options(place, plugin, mode, driver, line_rate, **params):
+def write_run_options(place, plugin, mode, driver, line_rate, procedure=PROCEDURE, **params):
     """Write the run file and the testbed file; return the arguments of ``v6t run``."""
     run, bed = place / "run.yaml", place / "testbed.yaml"
-    content = {"plugin": plugin, "modes": [mode], "procedure": PROCEDURE, "params": params}
+    content = {"plugin": plugin, "modes": [mode], "procedure": procedure, "params": params}
     run.write_text(json.dumps(content))
     bed.write_text(json.dumps({"dut": {"driver": driver}, "line_rate": line_rate}))
     return run, "--testbed", bed, "--no-report", "-o", place / "out"
@@ -40,9 +41,9 @@ def write_run_options(place, plugin, mode, driver, line_rate, **params):
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
     """Watch the device for less time, as the tester's processes use all cores, and more often."""
-    monkeypatch.setattr(run_console, "WATCH_DURATION_S", 2.0)
+    monkeypatch.setattr(run_console, "WATCH_DURATION_S", 1.0)
     monkeypatch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
-    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)
+    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 1.0)
     monkeypatch.setattr(session_telemetry, "WATCH_INTERVAL_S", 0.25)
 
 
@@ -51,7 +52,9 @@ def find_bottleneck(tmp_path, monkeypatch):
     """Return a function that measures a device, injects a bottleneck and runs ``v6t dut bottleneck``."""
 
     def find(inject, *words, **params):
-        result = v6t("run", *write_run_options(tmp_path, *words, **params))
+        with monkeypatch.context() as patch:  # the medium is slower than any tester
+            patch.setattr(RunSetup, "can_measure_tester", False)
+            result = v6t("run", *write_run_options(tmp_path, *words, **params))
         assert result.status == 0, result.err
         out = tmp_path / "out"
 
@@ -138,7 +141,8 @@ def test_exhausted_nat_ports_are_named_as_bottleneck(find_bottleneck):
 
 
 def test_slow_tester_is_named_as_bottleneck(tmp_path):
-    words = write_run_options(tmp_path, "ipv4-router", "forward", "linux-router", "1G")
+    procedure = {**PROCEDURE, "trial_duration_s": 0.1}
+    words = write_run_options(tmp_path, "ipv4-router", "forward", "linux-router", "1G", procedure)
     # without root, a process cannot leave its user namespace
     start = v6t if os.geteuid() == 0 else v6t_process
     result = start("run", *words, "--bottleneck")

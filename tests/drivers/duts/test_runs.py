@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli import run_console
+from v6t.core.runs import bottleneck
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.duts.session import telemetry
 from v6t.drivers.transport.process import NamespaceTransport
@@ -39,8 +40,10 @@ def full_run(testbed, tmp_path_factory):
     """Provide the directory and output of a completed run."""
     path = tmp_path_factory.mktemp("completed") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_console, "WATCH_DURATION_S", 5.0)
-        patch.setattr(telemetry, "WATCH_INTERVAL_S", 0.25)
+        patch.setattr(run_console, "WATCH_DURATION_S", 3.0)
+        patch.setattr(bottleneck, "MIN_TRIAL_S", 3.0)
+        patch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
+        patch.setattr(telemetry, "WATCH_INTERVAL_S", 0.1)
         return path, run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", path)
 
 
