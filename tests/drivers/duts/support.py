@@ -42,6 +42,7 @@ FORWARDING = {
 # Options of a short run, with tolerance for a busy machine.
 SHORT_RUN = (
     *("--reps", "1", "--duration", "0.2", "--resolution", "500", "--no-report"),
+    *("--set-procedure", "selftest=cached"),
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
 CAPTURED = Path(__file__).parent / "captured"

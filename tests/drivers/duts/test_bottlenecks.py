@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli import run_console
-from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
 from v6t.drivers.duts.session import telemetry as session_telemetry
@@ -23,7 +22,7 @@ pytestmark = [*in_lab, pytest.mark.slow]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: v6t runs in this process")
 CGROUPS = Path("/sys/fs/cgroup")
 PROCEDURE = {
-    "repetitions": 1, "trial_duration_s": 0.4, "pause_s": 0.05, "residual_wait_s": 0.2,
+    "repetitions": 1, "selftest": "cached", "trial_duration_s": 0.4, "pause_s": 0.05, "residual_wait_s": 0.2,
     "resolution_ratio": 0.25, "sending_time_tolerance": 1.5, "invalid_retries": 1,
     "connections": {"count": 300, "rate_cps": 400, "wait_ms": 300},
 }  # fmt: skip
@@ -52,9 +51,7 @@ def find_bottleneck(tmp_path, monkeypatch):
     """Return a function that measures a device, injects a bottleneck and runs ``v6t dut bottleneck``."""
 
     def find(inject, *words, **params):
-        with monkeypatch.context() as patch:  # the medium is slower than any tester
-            patch.setattr(RunSetup, "can_measure_tester", False)
-            result = v6t("run", *write_run_options(tmp_path, *words, **params))
+        result = v6t("run", *write_run_options(tmp_path, *words, **params))
         assert result.status == 0, result.err
         out = tmp_path / "out"
 
@@ -141,7 +138,7 @@ def test_exhausted_nat_ports_are_named_as_bottleneck(find_bottleneck):
 
 
 def test_slow_tester_is_named_as_bottleneck(tmp_path):
-    procedure = {**PROCEDURE, "trial_duration_s": 0.1}
+    procedure = {**PROCEDURE, "selftest": "run", "trial_duration_s": 0.1}
     words = write_run_options(tmp_path, "ipv4-router", "forward", "linux-router", "1G", procedure)
     # without root, a process cannot leave its user namespace
     start = v6t if os.geteuid() == 0 else v6t_process

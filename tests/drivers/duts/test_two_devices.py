@@ -5,7 +5,6 @@ import os
 import signal
 
 import pytest
-from v6t.core.config.run_setup import RunSetup
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.run_facts import Run
 
@@ -26,8 +25,7 @@ def running_site(site, tmp_path):
 
 
 @most_sites
-def test_run_configures_and_restores_all_machines(running_site, tmp_path, monkeypatch):
-    monkeypatch.setattr(RunSetup, "can_measure_tester", False)
+def test_run_configures_and_restores_all_machines(running_site, tmp_path):
     result = run_v6t("run", *running_site.flags, *RUN, "-o", tmp_path / "run")
     count = len(running_site.site.machine_parts)
     assert (result.err.count("configured as"), result.err.count("rolled back")) == (count, count)
