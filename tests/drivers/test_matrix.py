@@ -47,7 +47,8 @@ CELLS = [
 ]
 
 # Devices whose packets take the same path as those of nftables or TAYGA.
-SIMILAR_DEVICES = ("iptables", "ip6tables-npt", "nftables66", "tayga-nftables")
+SIMILAR_DEVICES = ("linux-router", "iptables", "ip6tables-npt", "nftables66",
+                   "tayga-nftables", "chain")  # fmt: skip
 # A separate process takes seconds more, but an unprivileged process cannot leave its user namespace.
 START = v6t if os.geteuid() == 0 else v6t_process
 

@@ -122,7 +122,7 @@ def test_invalid_utf8_in_survey_is_accepted(server, device, monkeypatch):
 @pytest.fixture
 def open_rebooting_session(make_session, monkeypatch):
     """Return a function that opens a session whose flush reboots the device by a command."""
-    monkeypatch.setattr("v6t.drivers.duts.session.session.REBOOT_PAUSE_S", 0.1)
+    monkeypatch.setattr("v6t.drivers.duts.session.session.REBOOT_PAUSE_S", 0.3)
 
     def open_session(command, deadline_s=60.0):
         flush = {"command": command, "reboots": True, "deadline_s": deadline_s}
