@@ -24,7 +24,7 @@ from .duts.support import find_missing_package
 from .lab_testers import REAL, TRIES, make_tester_setup, measure_passed
 
 EMBEDDED, TREX = REAL
-COUNT = 1000
+COUNT, TCP_COUNT = 500, 150
 ESTABLISH = Connections(COUNT, 3000.0, wait_s=0.3, alpha=1.0, purpose="establish")
 USE = replace(ESTABLISH, purpose="prepare", alpha=None, reuse=True)
 
@@ -35,6 +35,8 @@ class StatefulLab:
     def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
         settings = {"procedure": {"connections.count": str(COUNT)}, **flags}
         self.kind, setup = kind, make_tester_setup(kind, plugin, **settings)
+        # TRex compares only some of the frames
+        self.frames = 500 if kind == "embedded" else 1000
         driver = make_driver(setup.settings.dut.driver, {})
         # a chain itself needs no programs
         if not loopback and not driver.is_chain and (package := find_missing_package(driver)):
@@ -51,7 +53,12 @@ class StatefulLab:
         self.bench.close()
 
     def trial(self, connections, mode="bidirectional", **changes):
-        defaults = {"rate_fps": 2000.0, "duration_s": 0.5, "residual_wait_s": 0.4, "pause_s": 0.1}
+        defaults = {
+            "rate_fps": 2.0 * self.frames,
+            "duration_s": 0.5,
+            "residual_wait_s": 0.4,
+            "pause_s": 0.1,
+        }
         return Trial("test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, **{**defaults, **changes},
                      connections=connections)  # fmt: skip
 
@@ -70,7 +77,7 @@ class StatefulLab:
         return measure_passed(self.bench, self.trial(connections, **changes), tolerance=1.5,
                               is_good=lambda result: result.connections.is_complete)  # fmt: skip
 
-    def open_tcp(self, tcp, count=300, rate_cps=500.0, *, retransmits=False, is_slow=False):
+    def open_tcp(self, tcp, count=TCP_COUNT, rate_cps=500.0, *, retransmits=False, is_slow=False):
         """Open TCP connections and return their outcomes; repeat invalid trials."""
         more = {"wait_s": tcp.max_wait_s, "alpha": 1.0, "purpose": "establish", "tcp": tcp}
         connections = Connections(count, rate_cps, **more)
@@ -133,7 +140,7 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
             assert result.connections.age_s >= result.connections.gap_s >= 0.1
             for counted in result.directions.values():
                 assert counted.checked == counted.matched > 50
-                assert counted.count_frames("received") == 1000
+                assert counted.count_frames("received") == lab.frames
         # the connections of the last trial are reused
         assert lab.bench.measure(lab.trial(use)).connections.reused
         torn_down = lab.bench.measure(lab.trial(replace(use, purpose="tear-down", reuse=False)))
@@ -148,11 +155,11 @@ def nat44(request):
 
 
 def test_responder_reads_its_table_in_every_order(nat44):
-    for reading, entries in (("linear", 10), ("pseudorandom", 500), ("fixed", 1)):
+    for reading, entries in (("linear", 10), ("pseudorandom", 250), ("fixed", 1)):
         use = replace(USE, entries=entries, reading=reading)
         counted = nat44.use(use, mode="reverse").directions["reverse"]
         assert counted.matched == counted.checked > 50
-        assert counted.count_frames("received") == 1000
+        assert counted.count_frames("received") == nat44.frames
 
 
 @pytest.mark.parametrize("kind", [EMBEDDED])
@@ -164,17 +171,17 @@ def test_connections_are_used_with_delays_and_background(kind):
     with StatefulLab(kind, size=84, params=params) as lab:
         assert lab.establish().sessions == COUNT
         for counted in lab.use(USE, delays=DelayRequest(tags=100)).directions.values():
-            assert counted.classes["bg"].received == 100
+            assert counted.classes["bg"].received == 50
             assert sum(d.frames for d in counted.delays.values()) == 100
 
 
 @pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
 def test_capacity_of_limited_table_is_found_exactly(nat44):
-    with nat44.limit_connections(501, "drop") as conditions:
-        spec = CapacitySpec(conditions, first=499, most=504, upper_bound_cps=5000.0,
+    with nat44.limit_connections(201, "drop") as conditions:
+        spec = CapacitySpec(conditions, first=199, most=204, upper_bound_cps=5000.0,
                             upper_bound_reason="given", resolution_cps=2500.0, beta=0.5)  # fmt: skip
         result = measure_capacity(spec, nat44.bench.measure)
-        assert (result.capacity, result.first_failed) == (501, 502)
+        assert (result.capacity, result.first_failed) == (201, 202)
 
 
 @pytest.mark.parametrize("kind", [TREX])
@@ -187,7 +194,7 @@ def test_connections_are_divided_among_two_servers(kind):
         both.bench = TwoPhaseTester(several, None)
         opened = both.establish(replace(ESTABLISH, rate_cps=250.0))
         assert opened.sent == opened.learned == opened.validated == COUNT
-        assert [b.device_state().count_sessions() for b in members.values()] == [500, 500]
+        assert [b.device_state().count_sessions() for b in members.values()] == [COUNT / 2] * 2
         use = replace(USE, rate_cps=250.0)
         for counted in both.use(use, duration_s=2.0).directions.values():
             assert counted.checked == counted.matched > 50
@@ -205,8 +212,9 @@ def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
     """The objects have one and three segments."""
     opened = tcp_nat.open_tcp(tcp)
     counted = opened.tcp
-    assert counted.established == counted.requested == counted.answered == 300
-    assert counted.closed == opened.sessions == opened.learned == opened.validated == 300
+    assert counted.established == counted.requested == counted.answered == TCP_COUNT
+    assert counted.closed == opened.sessions == opened.learned == TCP_COUNT
+    assert opened.validated == TCP_COUNT
     assert counted.wrong == counted.retransmitted == counted.reset_later == 0
     assert opened.duplicate_tuples == 0
     if tcp_nat.kind == "embedded":  # TRex does not report the endpoints of its connections
@@ -221,31 +229,31 @@ def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
 def test_selftest_opens_tcp_connections(kind, plugin, tcp):
     with StatefulLab(kind, plugin, loopback=True, benchmarks=("tcp-rate",)) as lab:
         counted = lab.open_tcp(tcp).tcp
-        assert counted.established == counted.answered == counted.closed == 300
+        assert counted.established == counted.answered == counted.closed == TCP_COUNT
         assert counted.wrong == counted.reset_later == counted.reset_refused == 0
         if kind == "embedded":
             assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
-            assert counted.sum_s == pytest.approx(counted.mean_s * 300)
+            assert counted.sum_s == pytest.approx(counted.mean_s * TCP_COUNT)
             # no connection is established in time, but one end may open
             late = lab.open_tcp(Tcp(timeout_s=1e-6), is_slow=True).tcp
-            assert (late.established, late.timed_out + late.half_open) == (0, 300)
-            assert late.timed_out > 150
+            assert (late.established, late.timed_out + late.half_open) == (0, TCP_COUNT)
+            assert late.timed_out > TCP_COUNT / 2
 
 
 def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
     """The device resets connections above the limit."""
-    embedded, limit = tcp_nat.kind == "embedded", 203
+    embedded, limit = tcp_nat.kind == "embedded", 103
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
     with tcp_nat.limit_connections(limit, "reject with tcp reset") as conditions:
-        search = CapacitySpec(conditions, first=202, most=205, upper_bound_cps=rate_cps,
+        search = CapacitySpec(conditions, first=102, most=105, upper_bound_cps=rate_cps,
                               upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5,
                               benchmark="tcp-capacity", fixed=True,
                               phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp))  # fmt: skip
         result = measure_tcp_capacity(TcpCapacitySpec(search), tcp_nat.bench.measure)
         assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
-        counted = tcp_nat.open_tcp(tcp, 220, rate_cps).tcp
+        counted = tcp_nat.open_tcp(tcp, 120, rate_cps).tcp
         assert (counted.established, counted.answered) == (limit, limit)
-        assert counted.reset_refused == 220 - limit
+        assert counted.reset_refused == 120 - limit
 
 
 @pytest.mark.parametrize("tcp_nat", [EMBEDDED], indirect=True)
@@ -253,7 +261,7 @@ def test_expiry_of_connections_is_measured(tcp_nat):
     """The kernel keeps reset connections for ten seconds, longer than the test waits."""
     counted = tcp_nat.open_tcp(Tcp(aging_s=1.0)).tcp
     assert counted.expiry_s is None
-    assert counted.sessions_after >= 300 - 10
+    assert counted.sessions_after >= TCP_COUNT - 10
 
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
@@ -286,7 +294,7 @@ def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
 def test_tcp_clients_and_servers_may_use_ipv6(kind, plugin):
     with StatefulLab(kind, plugin, benchmarks=("tcp-rate",)) as lab:
         counted = lab.open_tcp(Tcp()).tcp
-    assert counted.established == counted.answered == counted.closed == 300
+    assert counted.established == counted.answered == counted.closed == TCP_COUNT
     assert counted.wrong == 0
 
 
@@ -331,4 +339,4 @@ def test_deleted_connection_is_missing_in_the_validation(kind, monkeypatch):
         deleted = sum(len(output.splitlines()) for output in outputs)
         (count,) = tester.validate(trial, ESTABLISH).result.classes.values()
         assert deleted >= 5
-        assert (count.sent, count.received, count.surplus) == (1000, 1000 - deleted, 0)
+        assert (count.sent, count.received, count.surplus) == (COUNT, COUNT - deleted, 0)
