@@ -32,7 +32,7 @@ from .support import write_testbed
 
 STATE_DIRECTORY = "/run/v6t"
 # Connection settings that virtual machines sustain, too.
-CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
+CONNECTIONS = {"count": 200, "rate_cps": 500, "wait_ms": 500}
 # Silence after which a device rolls back in these tests [s].
 SILENCE_S = 4
 # The same for emulated machines, where two logins take long [s].
