@@ -37,6 +37,8 @@ CONNECTIONS = {"count": 200, "rate_cps": 500, "wait_ms": 500}
 SILENCE_S = 4
 # The same for emulated machines, where two logins take long [s].
 SILENCE_VM_S = 30
+# Deadline of logins to machines that are not emulated [s].
+CONNECT_DEADLINE_S = 5
 # Prints the state of a machine that v6t may change.
 _SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
@@ -283,7 +285,9 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
                 servers[place.machine] = sshserver.Server(place.machine)
         parts: dict[str, Any] = {n: {"driver": place.driver} for n, place in site.parts.items()}
         for name, place in site.machine_parts.items():
-            login = {"lab": servers[place.machine].name, "netns": place.netns}
+            login: dict[str, Any] = {"lab": servers[place.machine].name, "netns": place.netns}
+            if not place.virtual:
+                login["connect_deadline_s"] = CONNECT_DEADLINE_S
             options = {"undo_after_s": SILENCE_S, **place.options}
             row = matrix.Row(place.driver, "", "", options=options)
             parts[name]["options"] = {**row.driver_options, "ssh": login}

@@ -180,7 +180,7 @@ LONG_RUN = (
 @needs_lab
 def test_run_ends_after_connection_lost_during_measurement(tmp_path):
     """The results stay incomplete, so that the run can be resumed."""
-    ssh = {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0}
+    ssh = {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 5.0}
     bed = support.write_testbed(tmp_path / "bed.yaml", "linux-router", ssh=ssh, undo_after_s=3)
     out, lab = tmp_path / "out", LabSshServer(LAB)
     process = start_v6t("run", *LONG_RUN, "--testbed", bed, "-o", out, stderr=subprocess.PIPE)
