@@ -19,8 +19,9 @@ def escape_controls(text: str, keep: str = "\n") -> str:
     """
     if text.isprintable():
         return text
-    escapes = {c: " " if c == "\t" else c.encode("unicode_escape").decode() for c in set(text)}
-    return "".join(c if c.isprintable() or c in keep else escapes[c] for c in text)
+    foreign = (c for c in set(text) if not c.isprintable() and c not in keep)
+    escapes = {c: " " if c == "\t" else c.encode("unicode_escape").decode() for c in foreign}
+    return text.translate(str.maketrans(escapes))
 
 
 def escape_line(text: str) -> str:
