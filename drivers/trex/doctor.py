@@ -63,14 +63,13 @@ def _examine_server(
 ) -> Iterator[Finding]:
     """Examine a running server, or whether v6t can start one."""
     where = f"{options.server}:{options.rpc_port}"
-    absent: Finding = "TRex server", "note", f"none answers at {where}: v6t starts one"
+    starts = (must_start or options.ssh is not None) and not options.lab
+    fix = find_start_fix(options) if starts else ""
+    state: State = "missing" if fix else "note"
+    absent = "TRex server", state, f"none answers at {where}: {fix or 'v6t starts one'}"
     if not options.ssh and not is_reachable((options.server, options.rpc_port)):
-        if not must_start or options.lab:
-            yield absent
-        elif fix := find_start_fix(options):
-            yield "TRex server", "missing", f"none answers at {where}: {fix}"
-        else:
-            yield absent
+        yield absent
+        if starts and not fix:
             yield from examine_interfaces(worker, options)
         return
     try:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
+from unittest.mock import Mock
 
 import pytest
 from v6t.core.config.resolve import resolve_setup
@@ -19,7 +20,7 @@ from v6t.drivers.testers import load_kind
 from v6t.drivers.transport.process import enter
 from v6t.drivers.trex import doctor
 from v6t.drivers.trex import server as trex_server
-from v6t.drivers.trex.channel import read_version
+from v6t.drivers.trex.channel import WorkerError, read_version
 from v6t.drivers.trex.client import host
 from v6t.drivers.trex.interfaces import join_memif
 from v6t.drivers.trex.kind import Trex
@@ -295,6 +296,18 @@ def test_doctor_examines_each_server():
     subjects = [what for what, _, _ in make_kind(trex_dir="/nonexistent").examine(required=True)]
     assert any("server 1" in what for what in subjects)
     assert any("server second" in what for what in subjects)
+
+
+@pytest.mark.parametrize(("options", "state", "text"), [
+    ({"start": "never"}, "missing", "start one with"),
+    ({}, "missing", "tester.options.interfaces"),
+    ({"interfaces": ("eth1", "eth2")}, "note", "v6t starts one"),
+])  # fmt: skip
+def test_doctor_tells_whether_a_server_can_be_started_over_ssh(options, state, text):
+    worker = Mock(ask=Mock(side_effect=WorkerError("no answer", "connect", code="unreachable")))
+    own = TrexOptions.model_validate({"ssh": "trex1", "trex_dir": "/opt/trex/v3.08", **options})
+    [(subject, found, words)] = doctor._examine_server(worker, own)
+    assert (subject, found, text in words) == ("TRex server", state, True)
 
 
 def test_warnings_name_share_and_skew_limit():
