@@ -242,18 +242,18 @@ def test_selftest_opens_tcp_connections(kind, plugin, tcp):
 
 def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
     """The device resets connections above the limit."""
-    embedded, limit = tcp_nat.kind == "embedded", 103
+    embedded, limit = tcp_nat.kind == "embedded", 203
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
     with tcp_nat.limit_connections(limit, "reject with tcp reset") as conditions:
-        search = CapacitySpec(conditions, first=102, most=105, upper_bound_cps=rate_cps,
+        search = CapacitySpec(conditions, first=202, most=205, upper_bound_cps=rate_cps,
                               upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5,
                               benchmark="tcp-capacity", fixed=True,
                               phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp))  # fmt: skip
         result = measure_tcp_capacity(TcpCapacitySpec(search), tcp_nat.bench.measure)
         assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
-        counted = tcp_nat.open_tcp(tcp, 120, rate_cps).tcp
+        counted = tcp_nat.open_tcp(tcp, 220, rate_cps).tcp
         assert (counted.established, counted.answered) == (limit, limit)
-        assert counted.reset_refused == 120 - limit
+        assert counted.reset_refused == 220 - limit
 
 
 @pytest.mark.parametrize("tcp_nat", [EMBEDDED], indirect=True)

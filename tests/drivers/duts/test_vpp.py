@@ -117,7 +117,7 @@ def test_missing_ce_propagation_of_tunnel_is_detected(plugin):
 def start_bare_device(intent):
     """Start a device's namespace and interfaces without configuration; yield its shell and the lab."""
     dut = LabDut(make_driver("linux-router", {}), intent)
-    dut.start = lambda lab: None
+    dut.start_in_namespace = lambda pid: None
     with closing(Bed(intent.links, dut)) as bed:
         lab = bed.open()
         yield dut._make_transport(), lab
