@@ -233,6 +233,10 @@ class TrexOptions(StrictModel):
              f"threads cannot share a CPU with {cores} cores",
              "name each CPU once, or set cores to 1", "duplicate", "core_list", "cores"),
             (conflict, conflict, hint, "conflict", *settings),
+            (self.lab and not self.interfaces and not self.port_driver.name,
+             "the lab's ports are Linux interfaces, which this installation of v6t does not support",
+             "set interfaces to memif ports, or use the embedded tester",
+             "unsupported-by-tester", "lab"),
         ))
         # fmt: on
         return self

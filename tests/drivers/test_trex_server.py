@@ -18,7 +18,7 @@ from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ri
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.testers import load_kind
 from v6t.drivers.transport.process import enter
-from v6t.drivers.trex import doctor
+from v6t.drivers.trex import doctor, port_driver
 from v6t.drivers.trex import server as trex_server
 from v6t.drivers.trex.channel import WorkerError, read_version
 from v6t.drivers.trex.client import host
@@ -198,6 +198,14 @@ def test_valid_trex_options_are_accepted(options):
 def test_invalid_trex_options_are_rejected(options, code, mentions):
     with expect_error(code, mentions=mentions):
         Trex(options)
+
+
+def test_lab_needs_the_driver_of_linux_interfaces(monkeypatch):
+    """The module with that driver can be deleted."""
+    monkeypatch.setattr(port_driver, "DRIVERS", [])
+    with expect_error("unsupported-by-tester", mentions="lab"):
+        Trex({"lab": True})
+    assert Trex({"lab": True, "interfaces": MEMIF}).in_lab
 
 
 @pytest.mark.parametrize(("options", "mode", "in_software"), [
