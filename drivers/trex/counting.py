@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import itertools
 import math
 import struct
 import zlib
@@ -572,10 +571,14 @@ def measure_rate_change_error_s(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> float | None:
     """Measure the error of the time at which the second rate began [s], or None if unknown."""
-    began_s = {b: _compute_start_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
-    errors = [
-        began_s[second] - began_s[first] - (second.isg - first.isg) / 1e6
-        for first, second in itertools.combinations(sorted(began_s, key=lambda b: b.isg), 2)
-        if load.find_stream(first).name == load.find_stream(second).name
-    ]
+    began_s: dict[str, list[float]] = {}
+    for number, burst in by_number.items():
+        start_s = _compute_start_s(reader, number, burst, ticks_hz)
+        began_s.setdefault(load.find_stream(burst).name, []).append(start_s)
+    errors = []
+    for name, starts_s in began_s.items():
+        # a second rate that begins early may have been taken for the first: only its time counts
+        due_us = [b.isg for b in load.bursts if load.find_stream(b).name == name]
+        if len(starts_s) > 1:
+            errors.append(max(starts_s) - min(starts_s) - (max(due_us) - min(due_us)) / 1e6)
     return max(errors, key=abs, default=None)
