@@ -55,14 +55,18 @@ def start_named_namespace(init_pid: int, name: str) -> int:
 
 def _start_holder(words: Sequence[str], noun: str) -> tuple[subprocess.Popen[str], int]:
     """Start a process that prints the id of one that holds namespaces; return both."""
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as exc:
+        problem = f"the lab's {noun} could not be made: {exc.filename}: {exc.strerror}"
+        raise EnvironmentLacking(problem, "install util-linux", code="lab-failed") from exc
     line = process.stdout.readline() if process.stdout else ""
     if not line.strip().isdigit():
         lines = (process.stderr.read() if process.stderr else "").strip().splitlines()

@@ -139,7 +139,7 @@ class LabSshServer:
         (directory / "sshd_config").write_text(_SSHD_CONFIG)
         start = f"{SSHD_PROGRAM} -f {_DEVICE_DIRECTORY}/sshd_config -E {_DEVICE_DIRECTORY}/log"
         transport = NamespaceTransport(self._pid, f"lab device {self.name}")
-        done = transport.run(f"mkdir -p /run/sshd; {start}")
+        done = transport.run(f"mkdir -p -m 755 /run/sshd; {start}")
         if done.status:
             problem = f"the lab's sshd does not start: {done.cause}"
             raise EnvironmentLacking(problem, code="lab-failed")

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.duts.lab.ssh import read_start_time
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
@@ -141,3 +142,9 @@ def test_zombie_has_no_start_time():
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert read_start_time(process.pid) == ""
     assert read_start_time(os.getpid())
+
+
+def test_missing_program_of_the_lab_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with expect_error("lab-failed", mentions="setpriv"):
+        namespaces.start_namespaces(persistent=False)

@@ -1,5 +1,6 @@
 """The SSH transport with a real sshd: logins, deadlines, lost connections and unusual output."""
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
+from . import sshserver
 from .remote_site import wait_until
 from .support import DUMMY, in_network_of, over_ssh, run_shell
 
@@ -314,3 +316,12 @@ def test_refused_command_is_recognized_among_other_messages():
     assert result.stdout == ""
     with pytest.raises(DeviceTakenOver):
         Output.decode("device", result.returncode, b"", result.stderr.encode())
+
+
+def test_sshd_starts_where_new_directories_are_writable_by_the_group():
+    before = os.umask(0o002)
+    try:
+        server = sshserver.Server("umask")
+        server.stop()
+    finally:
+        os.umask(before)
