@@ -7,7 +7,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -34,7 +34,7 @@ def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict
         "seed": run.seed,
         "packages": {name: version(name) for name in LISTED_PACKAGES},
         "source_commit": commit,
-        "versions": [_describe_version(commit)],
+        "versions": [_describe_version(version("v6t"), commit)],
         "python": sys.version.split()[0],
         "machine": describe_machine(),
         "setup": {**describe_setup(plugin, run.frame_sizes), "simulated": simulated},
@@ -43,13 +43,22 @@ def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict
 
 def add_version(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a resumed run; this version is added unless it measured last."""
-    known, current = manifest.get("versions", []), _describe_version(find_commit())
+    known, current = list_versions(manifest), _describe_version(version("v6t"), find_commit())
     return {**manifest, "versions": known if known[-1:] == [current] else [*known, current]}
 
 
-def _describe_version(commit: str | None) -> str:
-    """Return the version of v6t, and its commit if it runs from a source tree."""
-    return ", commit ".join(filter(None, (version("v6t"), commit)))
+def list_versions(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the versions of v6t that measured a run; older manifests only name that of its start."""
+    if (versions := manifest.get("versions")) is not None:
+        return [*versions]
+    packages, commit = manifest.get("packages") or {}, manifest.get("source_commit")
+    first = _describe_version(packages.get("v6t"), commit)
+    return [first] if first else []
+
+
+def _describe_version(number: str | None, commit: str | None) -> str:
+    """Return a version of v6t, with its commit if it ran from a source tree."""
+    return ", commit ".join(str(part) for part in (number, commit) if part)
 
 
 def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import shutil
 import zlib
 from dataclasses import replace
+from importlib.metadata import version
 from unittest.mock import Mock
 
 import pytest
@@ -204,14 +205,17 @@ def test_resume_without_config_digest_is_accepted(incomplete):
     assert resume(incomplete, Listener()).status == "complete"
 
 
-@pytest.mark.parametrize("first", [["0.0.1, commit 5bad"], None])
-def test_version_that_resumes_a_run_is_recorded(first, incomplete):
-    edit_manifest(incomplete, versions=first)
+@pytest.mark.parametrize("changes", [
+    {"versions": ["0.0.1, commit 5bad"]},
+    # manifests of earlier versions
+    {"versions": None, "packages": {"v6t": "0.0.1"}, "source_commit": "5bad"},
+])  # fmt: skip
+def test_version_that_resumes_a_run_is_recorded(changes, incomplete):
+    edit_manifest(incomplete, **changes)
     manifest = resume(incomplete, Listener()).manifest
-    *earlier, last = manifest["versions"]
-    assert earlier == (first or []) and last.startswith(manifest["packages"]["v6t"])
-    facts = dict(_list_machine_facts(manifest))
-    assert facts.get("resumed by") == (f"v6t {last}" if first else None)
+    first, last = manifest["versions"]
+    assert first == "0.0.1, commit 5bad" and last.startswith(version("v6t"))
+    assert dict(_list_machine_facts(manifest))["resumed by"] == f"v6t {last}"
 
 
 def test_resume_with_a_damaged_list_of_versions_changes_nothing(incomplete):

@@ -29,6 +29,7 @@ from v6t.analysis.sheet import (
     mark_limited,
     pluralize,
 )
+from v6t.core.runs.manifest import list_versions
 from v6t.tools.publish.device_counts import make_device_table
 from v6t.tools.publish.introduction import write_introduction
 from v6t.tools.publish.rate_checks import LOSS_MARK, LOSS_NOTE, QUEUE_MARK, QUEUE_NOTE
@@ -133,14 +134,12 @@ def _describe_machine(runs: Sequence[CampaignRun]) -> Iterator[Block]:
         manifest = run.data.manifest if run.data else {}
         machine, tester = manifest.get("machine") or {}, manifest.get("tester") or {}
         memory_kib = machine.get("memory_kib")
-        first = (manifest.get("packages") or {}).get("v6t"), manifest.get("source_commit")
-        versions = manifest.get("versions") or [", commit ".join(map(str, filter(None, first)))]
         for name, value in (
             ("processor", machine.get("processor")),
             ("cores", machine.get("cores")),
             ("memory", memory_kib and f"{memory_kib / (1 << 20):.0f} GiB"),
             ("kernel", machine.get("kernel")),
-            *(("v6t", version or None) for version in versions),
+            *(("v6t", version) for version in list_versions(manifest)),
             ("Python", manifest.get("python")),
             ("tester", tester.get("engine") or tester.get("kind")),
         ):
