@@ -57,8 +57,9 @@ class FrameOracle(OracleDecorator):
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         present = np.flatnonzero(length > 0)
         entered = np.zeros(len(present), dtype=np.uint8)  # IP versions
-        for group, networks in _group_by_networks(frames[present]):
-            entered[group] = networks[0].version
+        if not self.adjusts_routed_frames:
+            for group, networks in _group_by_networks(frames[present]):
+                entered[group] = networks[0].version
         for group, networks in _group_by_networks(out[present]):
             rows = present[group]
             if not self.adjusts_routed_frames:
