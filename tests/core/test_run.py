@@ -114,9 +114,12 @@ def test_connections_are_made_without_a_device(tmp_path):
 
 @pytest.mark.lab
 def test_frames_return_unchanged_through_cable_in_the_lab(tmp_path):
+    (tmp_path / "bed.yaml").write_text("tester: {kind: embedded}\nline_rate: 1M\n")
     quick = {"trial_duration_s": 0.3, "repetitions": 1, "sending_time_tolerance": 2.0}
-    modes = ("bidirectional",)
-    run = resolve(plugin="mape-br", tester="embedded", dut="cable", modes=modes, procedure=quick)
+    run = resolve(
+        None, tmp_path / "bed.yaml", plugin="mape-br", dut="cable", modes=("bidirectional",),
+        procedure=quick,
+    )  # fmt: skip
     outcome = measure_run(run, tmp_path / "out")
     (record,) = outcome.records
     assert record.median > 0 and record.matched == 1.0
