@@ -200,7 +200,7 @@ CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
 @pytest.mark.parametrize(("plugin", "benchmarks", "crash_at", "device", "procedure"), [
     ("mape-br", ALL, 25, {}, QUICK_ALL),
     ("ipv4-router", ("rss-probe",), 20, {}, QUICK),
-    ("ipv4-router", ("flows",), 10, {}, QUICK),
+    ("ipv4-router", ("flows",), 30, {}, QUICK),
     ("nat44", ("tcp-rate", "tcp-capacity"), 10, {}, QUICK),
     ("nat44", ("connection-rate", "throughput", "teardown"), 10, {}, QUICK),
     ("siit", ("throughput",), 9, {}, {**QUICK, "search": "mlrsearch"}),

@@ -167,7 +167,7 @@ def test_embedded_tester_sends_sizes_of_mix_in_proportion(plugin, params, connec
     sizes_of_mix = ("imix:64x7,570x4,1518x1",)
     setup = resolve_setup(plugin=plugin, tester="embedded", frame_sizes=sizes_of_mix, params=params)
     sizes = setup.technology.make_sizes(setup.settings.frame_sizes[0])
-    trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 600.0, 1.0, 0.5, 0.0,
+    trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 480.0, 0.5, 0.5, 0.0,
                   connections=connections, mix=sizes.mix)  # fmt: skip
     with closing(Bench(setup)) as bench:
         bench.load(compile_streams(setup, sizes))
@@ -177,5 +177,5 @@ def test_embedded_tester_sends_sizes_of_mix_in_proportion(plugin, params, connec
         for name, count in counted.classes.items():
             assert count.received == count.required, (direction, name)
             required.setdefault(count.role, []).append(count.required)
-        assert list(required.values()) == [[350 // roles, 200 // roles, 50 // roles]] * roles
+        assert list(required.values()) == [[140 // roles, 80 // roles, 20 // roles]] * roles
         assert counted.checked == counted.matched > 0
