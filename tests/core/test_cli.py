@@ -167,14 +167,14 @@ def test_full_standard_output_is_reported():
 
 def test_full_standard_error_keeps_the_exit_status():
     with open("/dev/full", "w") as full:
-        completed = subprocess.run([*COMMAND, "show", "nope"], stderr=full, check=False)
+        completed = subprocess.run([*COMMAND, "nope"], stderr=full, check=False)
     assert completed.returncode == 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "words", ["compile --plugin mape-br", "explain --help", "explain procedure.latency"]
-)
+@pytest.mark.parametrize("words", [
+    "compile --plugin mape-br", "explain --help", "calc rate --line-rate 10G --frame-size 64",
+])  # fmt: skip
 def test_closed_output_pipe_is_not_an_error(words):
     pipe = subprocess.PIPE
     process = subprocess.Popen([*COMMAND, *words.split()], stdout=pipe, stderr=pipe)
@@ -185,19 +185,18 @@ def test_closed_output_pipe_is_not_an_error(words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_run_with_closed_streams_completes(closed, tmp_path):
+def test_run_with_closed_streams_completes(tmp_path):
     """No file of the run is taken for standard output or error."""
     words = ("run", "--plugin", "siit", "--tester", "sim", "--reps", "1", "--mode", "forward")
     command = shlex.join([*COMMAND, *words, "-o", str(tmp_path / "out"), "--no-report"])
-    subprocess.run(["sh", "-c", f"{command} {closed}"], stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(["sh", "-c", f"{command} <&- >&- 2>&-"], stderr=subprocess.DEVNULL, check=True)
     assert json.loads((tmp_path / "out/results.json").read_text())["status"] == "complete"
     assert Journal(tmp_path / "out/journal.jsonl").entries
 
 
 def test_json_of_a_run_is_its_results_file(tmp_path):
     out = tmp_path / "out"
-    done = v6t(*SIM, "--json", "-o", out)
+    done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--json", "-o", out)
     assert (done.status, done.out) == (0, (out / "results.json").read_text())
     content = json.loads(done.out)
     assert content["status"] == "complete" and content["conditions"]["demonstration"] is True
