@@ -103,16 +103,13 @@ class Sample(StrictModel):
         raise ValueError
 
 
-@pytest.mark.parametrize(
-    ("values", "code", "path", "hint"),
-    [
-        ({"number": "x"}, "not-a-number", ("number",), ""),
-        ({"number": True}, "not-a-number", ("number",), ""),
-        ({"numbr": 1}, "unknown-setting", ("numbr",), "did you mean 'number'?"),
-        ({"even": 3}, "out-of-range", ("even",), "add 1"),
-        ({"silent": 3}, "invalid-value", ("silent",), ""),
-    ],
-)
+@pytest.mark.parametrize(("values", "code", "path", "hint"), [
+    ({"number": "x"}, "not-a-number", ("number",), ""),
+    ({"number": True}, "not-a-number", ("number",), ""),
+    ({"numbr": 1}, "unknown-setting", ("numbr",), "did you mean 'number'?"),
+    ({"even": 3}, "out-of-range", ("even",), "add 1"),
+    ({"silent": 3}, "invalid-value", ("silent",), ""),
+])  # fmt: skip
 def test_rejected_model_has_code_path_and_hint(values, code, path, hint):
     with pytest.raises(ValidationError) as error:
         Sample.model_validate(values)

@@ -28,12 +28,9 @@ class Child(Parent):
 
 
 WORDS = {
-    "inline": "in a comment",
-    "changed": "in\nthe child",
-    "silent": "",
-    "explicit": "outright",
+    "inline": "in a comment", "changed": "in\nthe child", "silent": "", "explicit": "outright",
     "aliased": "has another name in files",
-}
+}  # fmt: skip
 
 
 def test_description_is_that_of_the_last_definition():

@@ -94,16 +94,12 @@ def test_result_without_optional_parts_has_their_defaults():
     )
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"directions": {"forward": {"classes": {"fg": {}}, "sending_time_s": 1}}},
-        {"modifier": []},
-        {"modifier": {"times": 1}},
-        {"modifier": {"times": "1", "right": 1, "slowest_s": 0, "what": "", "why": ""}},
-        {"directions": {"forward": {"classes": {}, "sending_time_s": 1, "answers": []}}},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {"directions": {"forward": {"classes": {"fg": {}}, "sending_time_s": 1}}},
+    {"directions": {"forward": {"classes": {}, "sending_time_s": 1, "answers": []}}},
+    {"modifier": []}, {"modifier": {"times": 1}},
+    {"modifier": {"times": "1", "right": 1, "slowest_s": 0, "what": "", "why": ""}},
+])  # fmt: skip
 def test_damaged_result_is_rejected(changes):
     with pytest.raises(TypeError):
         decode(TrialResult, {**json.loads(PLAIN_RESULT), **changes})

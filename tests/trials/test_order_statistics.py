@@ -4,18 +4,10 @@ import pytest
 from v6t.trials.order_statistics import compute_median_interval, find_nearest_rank, percentile
 
 
-@pytest.mark.parametrize(
-    ("percent", "count", "rank"),
-    [
-        (0, 3, 1),
-        (1, 20, 1),
-        (99, 20, 20),
-        (1, 200, 2),
-        (99, 200, 198),
-        (100, 3, 3),
-        (99.9, 50_000, 49_950),
-    ],
-)
+@pytest.mark.parametrize(("percent", "count", "rank"), [
+    (0, 3, 1), (1, 20, 1), (99, 20, 20), (1, 200, 2), (99, 200, 198), (100, 3, 3),
+    (99.9, 50_000, 49_950),
+])  # fmt: skip
 def test_nearest_rank_of_percentile(percent, count, rank):
     assert find_nearest_rank(percent, count) == rank
 
@@ -30,10 +22,9 @@ def test_missing_values_and_wrong_percentages_are_rejected(values, percent):
         percentile(values, percent)
 
 
-@pytest.mark.parametrize(
-    ("count", "ranks", "coverage"),
-    [(6, (1, 6), 0.96875), (10, (2, 9), 0.9785), (20, (6, 15), 0.9586)],
-)
+@pytest.mark.parametrize(("count", "ranks", "coverage"), [
+    (6, (1, 6), 0.96875), (10, (2, 9), 0.9785), (20, (6, 15), 0.9586),
+])  # fmt: skip
 def test_median_interval_ranks_and_coverage(count, ranks, coverage):
     interval = compute_median_interval([float(n) for n in range(1, count + 1)])
     assert interval.ranks == ranks
