@@ -43,12 +43,13 @@ def driver(sixrd):
     return SitRelay({})
 
 
+def list_commands(driver, intent):
+    return [step.command for step in driver.plan(intent, driver.make_example_facts(intent)).steps]
+
+
 def test_foreign_driver_plans_foreign_configuration(sixrd, driver):
     intent = sixrd.SixrdBorderRelay().make_dut_intent()
-    commands = [
-        step.command for step in driver.plan(intent, driver.make_example_facts(intent)).steps
-    ]
-    assert commands[-2:] == [
+    assert list_commands(driver, intent)[-2:] == [
         "ip tunnel add v6t-6rd mode sit local 192.88.99.129",
         "ip tunnel 6rd dev v6t-6rd 6rd-prefix 2001:db8::/32",
     ]
@@ -64,12 +65,8 @@ def test_built_in_driver_refuses_foreign_configuration(sixrd, name):
 @pytest.mark.parametrize("name", ["ip6tables-npt", "vpp"])
 def test_built_in_driver_plans_foreign_technology_of_known_family(monkeypatch, name):
     intent = load(monkeypatch, "example_plugin", "v6t_nptv6").Nptv6().make_dut_intent()
-    driver = make_driver(name, {})
-    commands = "\n".join(
-        s.command for s in driver.plan(intent, driver.make_example_facts(intent)).steps
-    )
-    assert "fd01:203:405::/48" in commands
-    assert "2001:db8:1::/48" in commands
+    commands = "\n".join(list_commands(make_driver(name, {}), intent))
+    assert "fd01:203:405::/48" in commands and "2001:db8:1::/48" in commands
 
 
 def test_foreign_driver_accepts_known_family(monkeypatch):
