@@ -462,18 +462,12 @@ def test_every_paper_has_a_campaign():
 
 COMPLETE, ZOO = "rfc8219-complete", "zoo"
 SECTIONS = {
-    "7.1-7.5-performance": {
-        "throughput", "latency", "pdv", "ipdv", "frame-loss", "back-to-back"
-    },
-    "7.6-recovery": {"system-recovery"},
-    "7.7-reset": {"reset"},
-    "5.3-one-way": {"throughput"},
-    "5.3-mixture": {"throughput", "latency"},
+    "7.1-7.5-performance": {"throughput", "latency", "pdv", "ipdv", "frame-loss", "back-to-back"},
+    "7.6-recovery": {"system-recovery"}, "7.7-reset": {"reset"},
+    "5.3-one-way": {"throughput"}, "5.3-mixture": {"throughput", "latency"},
     "6-modifiers": {"throughput", "latency", "frame-loss"},
     "8-connections": {"tcp-capacity", "tcp-rate", "connection-rate", "capacity", "teardown"},
-    "9-names": {"resolution"},
-    "10.2.1-together": {"flows"},
-    "10.2.2-one-by-one": {"flows"},
+    "9-names": {"resolution"}, "10.2.1-together": {"flows"}, "10.2.2-one-by-one": {"flows"},
 }  # fmt: skip
 
 

@@ -127,9 +127,15 @@ def test_figures_explain_whether_the_device_was_observed(simulated, device_loads
     assert words in folded.blocks[0].text
 
 
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory):
+    """Provide the directory of a run with one repetition."""
+    return make_run(tmp_path_factory.mktemp("short") / "run", procedure={"repetitions": 1})
+
+
 @pytest.mark.slow
-def test_runs_without_readings_have_no_timelines(tmp_path):
-    data = load_run(make_run(tmp_path / "run", procedure={"repetitions": 1}))
+def test_runs_without_readings_have_no_timelines(short_run):
+    data = load_run(short_run)
     for measured in data.trials:
         directions = measured.result.directions
         directions.update({d: replace(one, timeline=None) for d, one in directions.items()})
@@ -196,7 +202,8 @@ def test_summary_combines_sizes_of_one_direction_only(tmp_path):
     ({"version": "v3.08"}, "a device configured by its user"),
     ({"device": {"shares_oracle": True}}, "reference device"),
 ])  # fmt: skip
-def test_title_distinguishes_user_device_from_reference(tmp_path, tester, device):
-    data = load_run(make_run(tmp_path / "run", procedure={"repetitions": 1}))
+def test_title_distinguishes_user_device_from_reference(short_run, tester, device):
     manifest = {"setup": {"simulated": False}, "tester": tester}
-    assert make_title(replace(data, manifest=manifest)).endswith(f"border relay on {device}")
+    assert make_title(replace(load_run(short_run), manifest=manifest)).endswith(
+        f"border relay on {device}"
+    )
