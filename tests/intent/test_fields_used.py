@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_interface, ip_network
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,43 +29,31 @@ MANY_SESSIONS = "a run that opens more than 1,000 sessions of each is refused"
 NO_PORTS = "the NAPT checks addresses and ports (RFC 7597, section 8.1; RFC 7596, section 5.2)"
 PORT_SET = ("ipv4", "psid", "psid_len", "psid_offset")
 RULE = ("ea_len", "ipv4_prefix", "ipv6_prefix", "psid_len", "psid_offset")
-UNUSED: dict[tuple[str, str, str], str] = {
-    **{("vpp", kind, field): NO_PORTS for kind in ("lwb4", "map-e-ce") for field in PORT_SET},
-    **{
-        (driver, "map-e-ce", field): BY_ENDS
-        for driver in ("ip6-tunnel", "vpp")
-        for field in ("end_user_prefix", *(f"rule.{name}" for name in RULE), "rule.psid")
-    },
-    **{(driver, "map-e-ce", "rule.iid_format"): BY_ENDS for driver in ("ip6-tunnel", "vpp")},
-    **{
-        (driver, "map-t-ce", field): BY_RULE
-        for driver in ("jool", "nat46")
-        for field in (*PORT_SET, "rule.psid_len")
-    },
-    ("jool", "map-t-relay", "rules.psid_len"): BY_RULE,
-    **{
-        ("tayga", "map-t-ce", field): BY_ADDRESS
-        for field in (
-            *("end_user_prefix", "psid_len", "psid_offset", "rule.ea_len", "rule.ipv4_prefix"),
-            *("rule.psid", "rule.psid_offset"),
-        )
-    },
-    ("jool", "siit", "ipv6_side"): BY_ADDRESSES,
-    ("jool", "clat", "ipv6_side"): BY_ADDRESSES,
-    ("jool", "map-t-ce", "ipv6_side"): BY_ADDRESSES,
-    ("knot-resolver", "dns64", "clients"): ANY_CLIENT,
-    **{
-        (driver, "nat64", field): ANY_CLIENT
-        for driver in ("jool", "openbsd-pf", "tayga-nftables", "vpp")
-        for field in ("clients", "inside6")
-    },
-    ("vpp", "ds-lite-aftr", "b4_count"): MANY_SESSIONS,
-    ("nat46", "map-t-ce", "ipv6_side"): BY_ADDRESSES,
-    ("vpp", "nat44", "inside4"): ANY_CLIENT,
-    ("vpp", "ds-lite-aftr", "inside4"): BY_SOFTWIRE,
-    ("vpp", "ds-lite-aftr", "first_b4"): BY_SOFTWIRE,
+ENDS_OF_RULE = ("end_user_prefix", *(f"rule.{name}" for name in (*RULE, "psid", "iid_format")))
+ONE_ADDRESS = (
+    *("end_user_prefix", "psid_len", "psid_offset", "rule.ea_len", "rule.ipv4_prefix"),
+    *("rule.psid", "rule.psid_offset"),
+)
+REASONS = (
+    ("vpp", ("lwb4", "map-e-ce"), PORT_SET, NO_PORTS),
+    (("ip6-tunnel", "vpp"), "map-e-ce", ENDS_OF_RULE, BY_ENDS),
+    (("jool", "nat46"), "map-t-ce", (*PORT_SET, "rule.psid_len"), BY_RULE),
+    ("jool", "map-t-relay", "rules.psid_len", BY_RULE),
+    ("tayga", "map-t-ce", ONE_ADDRESS, BY_ADDRESS),
+    ("jool", ("siit", "clat", "map-t-ce"), "ipv6_side", BY_ADDRESSES),
+    ("nat46", "map-t-ce", "ipv6_side", BY_ADDRESSES),
+    ("knot-resolver", "dns64", "clients", ANY_CLIENT),
+    (("jool", "openbsd-pf", "tayga-nftables", "vpp"), "nat64", ("clients", "inside6"), ANY_CLIENT),
+    ("vpp", "nat44", "inside4", ANY_CLIENT),
+    ("vpp", "ds-lite-aftr", "b4_count", MANY_SESSIONS),
+    ("vpp", "ds-lite-aftr", ("inside4", "first_b4"), BY_SOFTWIRE),
+)
+"""Reasons for which drivers may ignore fields, by drivers, families and fields."""
+UNUSED = {
+    key: reason
+    for *names, reason in REASONS
+    for key in product(*((each,) if isinstance(each, str) else each for each in names))
 }
-"""Reasons for which a driver may ignore a field, by driver, family and field."""
 EXAMPLES = {
     "psid": 1,
     "prefix": IPv6Network("2001:db8:65::/96"),
