@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 import v6t
+from v6t.analysis.report import run as run_report
 from v6t.base import files
 from v6t.base.errors import TesterError
 from v6t.core.campaigns import campaign as campaigns
@@ -25,6 +26,7 @@ def read_counts(monkeypatch):
         counts[path.name] += path.exists()
         return read(path, *limit, **subject)
 
+    monkeypatch.setattr(run_report, "MAX_FIGURES", 0)  # test_report.py checks figures
     for module in (files, journal, rundir):
         monkeypatch.setattr(module, "read_octets", count)
     return counts

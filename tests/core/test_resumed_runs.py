@@ -6,6 +6,7 @@ from dataclasses import asdict
 from unittest.mock import Mock
 
 import pytest
+from v6t.analysis.report import run as run_report
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.core.config.resolve import resolve_setup
@@ -133,7 +134,8 @@ def test_failed_check_is_measured_again(plugin, options, code, tmp_path):
     assert read_trial_keys(path) == read_trial_keys(tmp_path / "whole")
 
 
-def test_fail_below_is_checked_by_resume(tmp_path):
+def test_fail_below_is_checked_by_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_report, "MAX_FIGURES", 0)
     interrupt_run(make_run(), tmp_path / "out")
     assert v6t("resume", tmp_path / "out", "--no-report", "--fail-below", "100G").status == 7
     assert read_results(tmp_path / "out")["fail_below_fps"] == 100e9
