@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,7 @@ def format_utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+@cache
 def find_commit() -> str | None:
     """Return the Git commit of this source tree, marked if modified; None outside a checkout."""
     here = Path(__file__).resolve().parents[2]

@@ -269,7 +269,7 @@ def test_environment_is_not_stored(tmp_path, monkeypatch):
 
 def test_source_commit_without_git_is_unknown(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert find_commit() is None
+    assert find_commit.__wrapped__() is None
 
 
 def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
