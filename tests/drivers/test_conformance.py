@@ -45,7 +45,7 @@ def test_counts_add_up(tester, mode):
             assert 0 <= count.received + count.late <= count.sent
             assert count.surplus == 0
         assert counted.matched == counted.checked > 50
-        assert counted.sending_time_s >= 0.49
+        assert counted.sending_time_s > 0.25  # a busy machine delays the first frames
         shares = {c.role: c.required for c in counted.classes.values()}
         assert shares == {"foreground": trial.frames * 9 // 10, "background": trial.frames // 10}
 
