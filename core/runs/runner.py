@@ -119,17 +119,17 @@ class Runner:
             manifest = files.manifest and add_version(files.manifest)
         self._journal.open()
         if manifest:
-            self._discard_failed_check(manifest)
+            self._store_manifest(manifest)
         self._results = ResultWriter(run_dir, self._journal, files.results)
         self._executor = TrialExecutor(run_plan, run_dir, files, events)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
         self._next_write = 0.0
 
-    def _discard_failed_check(self, manifest: dict[str, Any]) -> None:
+    def _store_manifest(self, manifest: dict[str, Any]) -> None:
         """Store the manifest without the failed check that ended the run, and discard its trials.
 
-        It is the self-test, preflight or phase 1.
+        The check is the self-test, the preflight or phase 1.
         """
         if failed_check := manifest.pop(FAILED_CHECK, None):
             self._journal.discard_from(failed_check)
