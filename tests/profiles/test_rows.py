@@ -84,22 +84,21 @@ def test_pseudorandom_and_long_traffic_remains_a_program(compiled):
         assert convert_to_rows(streams, 0) == streams
 
 
+COMPILED = {n: compile_traffic(make_samples()[n], frames=1000) for n in ("neutral", "wide")}
+STREAMS = {name: compiled.streams[0] for name, compiled in COMPILED.items()}
+STREAMS["rows"] = convert_to_rows(compile_plugin("mape-br", ces="5000")["forward"], 300).streams[0]
+
+
 @given(
     st.sampled_from(["inc", "dec"]), st.integers(1, 300), st.integers(1, 9), st.integers(0, 1000)
 )
 def test_period_equals_period_of_frames(op, count, step, low):
-    stream = compile_plugin("ipv4-router", size=84)["forward"].streams[0]
     program = [ins.declare_range("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
-    counting = stream.with_program(program)
+    counting = STREAMS["neutral"].with_program(program)
     period = compute_period(counting)
     frames = Expander(counting).compute_frames(0, 2 * period)
     assert np.array_equal(frames[:period], frames[period:])
     assert len(np.unique(frames[:period, 36:38], axis=0)) == period
-
-
-COMPILED = {n: compile_traffic(make_samples()[n], frames=1000) for n in ("neutral", "wide")}
-STREAMS = {name: compiled.streams[0] for name, compiled in COMPILED.items()}
-STREAMS["rows"] = convert_to_rows(compile_plugin("mape-br", ces="5000")["forward"], 300).streams[0]
 
 
 @pytest.mark.parametrize("name", STREAMS)
