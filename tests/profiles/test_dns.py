@@ -17,7 +17,7 @@ from v6t.profiles.dns.messages import Authority, build_question, write_questions
 from v6t.profiles.dns.zone import SUFFIX, decode_labels, encode_labels
 from v6t.tests.packets.oracle import verify
 
-COUNT = 300
+COUNT = 100
 ZONE = Dns64(Dns64Params()).zone
 ADDRESSES = ZONE.list_addresses(np.arange(0, 1 << 30, (1 << 30) // COUNT)[:COUNT])
 

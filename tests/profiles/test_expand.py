@@ -69,9 +69,9 @@ def test_frames_beyond_one_block_equal_scalar_machine(name, direction):
 @each_relay
 def test_checksums_equal_scapy(name, direction, size, links):
     for stream in compile_relay(name, direction, size=size, links=links).streams:
-        frames = Expander(stream).compute_frames(0, 2000)
+        frames = Expander(stream).compute_frames(0, 500)
         assert links or verify(frames).all()
-        assert [rebuild(f.tobytes()) for f in frames[::400]] == [f.tobytes() for f in frames[::400]]
+        assert [rebuild(f.tobytes()) for f in frames[::100]] == [f.tobytes() for f in frames[::100]]
 
 
 @pytest.mark.parametrize("layers", [UDP4, UDP6, FOUR_IN_SIX])
@@ -80,7 +80,7 @@ def test_udp_checksum_is_never_zero(layers):
     bind = Binding("a", "UDP.dport", 0, 15), Binding("b", "UDP.sport", 0, 15)
     expander = Expander(compile_stream(*variables, bind=bind, layers=layers))
     udp, ones = expander.layout.start, 0
-    for first in range(0, 1 << 20, 1 << 16):
+    for first in range(0, 1 << 18, 1 << 16):
         frames = expander.compute_frames(first, 1 << 16)
         field = frames[:, udp + 6 : udp + 8].view(">u2")[:, 0]
         assert (field > 0).all()

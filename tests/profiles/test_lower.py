@@ -12,6 +12,7 @@ from v6t.profiles.compiler.flow_variables import FlowVariable
 from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import Kind, Layer, Variable
 from v6t.profiles.template import build_template, refresh_checksums
+from v6t.tests.needs import sample
 
 from .traffics import ETHER, FOUR_IN_SIX, Binding, compile_stream
 from .vm import Machine
@@ -96,7 +97,7 @@ def select_bits(v, b, value):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=sample(60, 150))
 @given(cases())
 def test_frames_contain_the_bits_of_all_bindings(case):
     layers, chosen, bindings = case

@@ -22,7 +22,7 @@ def compile_streams(plugin, direction="forward", **more):
     return compile_traffic(technology.build_traffic(direction, sizes), **more)
 
 
-def stamp_frames(stream, count=3000):
+def stamp_frames(stream, count):
     expander = Expander(stream)
     frames = expander.compute_frames(0, count)
     trailer.stamp(
@@ -39,9 +39,9 @@ def test_frames_are_valid_with_and_without_a_trailer(plugin, direction):
         plain = Expander(stream).compute_frames(0, 300)
         assert [find_problems(f.tobytes()) for f in plain] == [[]] * 300
         assert [rebuild(f.tobytes()) for f in plain[::50]] == [f.tobytes() for f in plain[::50]]
-        frames = stamp_frames(stream)
+        frames = stamp_frames(stream, 600)
         assert not any(find_problems(f.tobytes()) for f in frames)
-        assert [rebuild(f.tobytes()) for f in frames[::300]] == [f.tobytes() for f in frames[::300]]
+        assert [rebuild(f.tobytes()) for f in frames[::60]] == [f.tobytes() for f in frames[::60]]
 
 
 SUMMED = Layer("GRE", {"proto": 0x88B5, "chksum_present": 1})
