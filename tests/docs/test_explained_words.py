@@ -1,6 +1,7 @@
 """`v6t explain` covers every column and word that v6t prints."""
 
 import re
+from functools import cache
 from typing import get_args
 
 import pytest
@@ -27,14 +28,16 @@ def list_headings(tables):
     return {" ".join(column.name.split()) for table in tables for column in table.columns}
 
 
+@cache
+def is_explained(word):
+    try:
+        return bool(look_up(word))
+    except UsageError:
+        return False
+
+
 def find_unexplained(words):
-    results = set()
-    for word in words:
-        try:
-            look_up(word)
-        except UsageError:
-            results.add(word)
-    return results
+    return {word for word in words if not is_explained(word)}
 
 
 @pytest.mark.parametrize("benchmark", load_installed(), ids=lambda benchmark: benchmark.name)
@@ -98,7 +101,8 @@ def list_tables(blocks):
 def test_every_title_of_a_report_is_explained(runs):
     known, titles = load_presentations(), set()
     for path in runs.iterdir():
-        report = build_document(load_run(path), known)
+        # one of the figures has a section with a title of its own
+        report = build_document(load_run(path), known, max_figures=2)
         titles |= {report.title}
         for section in report.sections:
             titles |= {section.title, *(table.title for table in list_tables(section.blocks))}
