@@ -110,7 +110,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return {cls.section: cls.settings_model, **cls.shared_settings}
 
     def find_missing_requirement(self) -> tuple[str, str] | None:
-        """Return a missing requirement of this machine with a hint, or None."""
+        """Return which Python package is missing and how to install it, or None."""
         return None
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:

@@ -228,9 +228,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     )
 
     def find_missing_requirement(self) -> tuple[str, str] | None:
-        if mlr.is_available():
-            return None
-        return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
+        return mlr.find_missing_library()
 
     def make_goals(self, context: RunContext) -> tuple[Goal, ...]:
         """Make the search goals of a run."""

@@ -69,10 +69,8 @@ def execute_and_report(
     ``lock`` locks the directory while the results of the finished run are changed.
     """
     from v6t.core.cli.progress import open_view, show_progress
-    from v6t.core.config.checks import check_capabilities
     from v6t.core.runs.plan import plan
 
-    check_capabilities(setup)
     run_plan = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
     resume_command = output.format_resume_command(path)
     has_begun = (path / "config.json").exists

@@ -105,13 +105,10 @@ def check_capabilities(setup: RunSetup, tester: Tester | None = None) -> None:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
     """
     run = setup.settings
-    if run.procedure.search == "mlrsearch" and not mlr.is_available():
-        problem = f"the search 'mlrsearch' needs {mlr.describe_requirement()}"
-        hint = "pip install 'v6t[mlrsearch]', or --search binary"
-        raise EnvironmentLacking(problem, hint, code="missing-package")
-    for benchmark in setup.benchmarks:
-        if missing := benchmark.find_missing_requirement():
-            raise EnvironmentLacking(*missing, code="unsupported-by-tester")
+    lacking = [mlr.find_missing_library()] if run.procedure.search == "mlrsearch" else []
+    for missing in (*lacking, *(b.find_missing_requirement() for b in setup.benchmarks)):
+        if missing:
+            raise EnvironmentLacking(*missing, code="missing-package")
     if not run.connects and not any(b.list_capabilities(setup) for b in setup.benchmarks):
         return
     able = (tester or make_tester(setup)).capabilities

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from v6t.base.errors import EnvironmentLacking
 from v6t.procedures.search.goals import Goal, ObservedTrial
 
 LIBRARY_NAME = "MLRsearch"
@@ -33,23 +34,17 @@ class TrialCounts:
 OfferLoad = Callable[[float, float, str], TrialCounts]
 
 
-def is_available() -> bool:
-    """Check whether the supported version of the library is installed."""
-    return _find_installed_version() == SUPPORTED_VERSION
-
-
-def describe_requirement() -> str:
-    """Return the required library version, and the installed version if it differs."""
-    other = _find_installed_version()
-    instead = f" ({other} is installed)" if other not in (None, SUPPORTED_VERSION) else ""
-    return f"the MLRsearch library {SUPPORTED_VERSION}{instead}"
-
-
-def _find_installed_version() -> str | None:
+def find_missing_library() -> tuple[str, str] | None:
+    """Return what the installation lacks and how to install it; None if it can search."""
     try:
-        return importlib.metadata.version(LIBRARY_NAME)
+        version = importlib.metadata.version(LIBRARY_NAME)
     except importlib.metadata.PackageNotFoundError:
+        version = ""
+    if version == SUPPORTED_VERSION:
         return None
+    instead = f" ({version} is installed)" if version else ""
+    problem = f"MLRsearch needs the library {LIBRARY_NAME} {SUPPORTED_VERSION}{instead}"
+    return problem, "pip install 'v6t[mlrsearch]'"
 
 
 def run_search(
@@ -61,8 +56,11 @@ def run_search(
         goals: every trial counts for all goals.
 
     Raises:
+        EnvironmentLacking: the library is missing or has another version.
         ValueError: invalid bounds, or a goal that the library rejects.
     """
+    if missing := find_missing_library():
+        raise EnvironmentLacking(*missing, code="missing-package")
     if not 0 < min_load_fps < max_load_fps:
         raise ValueError("the loads must be positive, the smallest below the largest")
     library = importlib.import_module(LIBRARY_NAME)

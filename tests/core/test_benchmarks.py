@@ -31,6 +31,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import (
+    SIM,
     make_all_tables,
     measure_run,
     read_comparable,
@@ -262,11 +263,20 @@ def test_run_that_cannot_start_leaves_no_directory(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_missing_library_is_reported(monkeypatch):
-    monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
-    setup = make_setup(resolve_run("throughput", search="mlrsearch"))
-    with expect_error("missing-package"):
-        check_capabilities(setup)
+def test_missing_library_is_refused_before_anything_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr("v6t.procedures.search.mlr.SUPPORTED_VERSION", "0.9")
+    campaign, out = tmp_path / "c.yaml", tmp_path / "out"
+    campaign.write_text(
+        "{name: c, title: C, run: {plugin: mape-br, benchmarks: [mlrsearch]}, experiments: [{name: e}],"
+        " testbeds: {t: {tester: {kind: sim}}}}"
+    )
+    for command in (
+        ("campaign", campaign),
+        (*SIM, "--measure", "mlrsearch"),
+        (*SIM, "--search", "mlrsearch"),
+    ):
+        done = v6t(*command, "-o", out)
+        assert (done.status, done.code, out.exists()) == (3, "missing-package", False), done.err
 
 
 def test_bursts_below_media_rate_are_not_measured(tmp_path):

@@ -64,16 +64,16 @@ def test_all_selects_suitable_benchmarks():
 
 
 def test_all_skips_benchmarks_without_library(monkeypatch):
-    monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
+    monkeypatch.setattr("v6t.procedures.search.mlr.SUPPORTED_VERSION", "0.9")
     run = resolve_run(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
     check_capabilities(run)
     done = v6t(*SIM, "--measure", "all", "--dry-run")
     assert done.status == 0, done.err
-    assert "'all': mlrsearch" in done.out
+    assert "'all': MLRsearch" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
         run = resolve_run(benchmarks=named)
-        with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
+        with expect_error("missing-package", kind=EnvironmentLacking):
             check_capabilities(run)
 
 
