@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 
@@ -28,6 +29,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
 }
 
 
+@functools.cache
 def build_pages() -> dict[str, str]:
     """Return the text of each page that is not committed, by its path below docs."""
     reference = {f"reference/{name}": text for name, text in reference_pages.pages().items()}

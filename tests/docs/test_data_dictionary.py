@@ -6,7 +6,8 @@ import json
 import pytest
 from v6t.benchmarks.registry import list_names, make_results_schema
 from v6t.core.config.explain import list_fields
-from v6t.tools.reference_pages import pages
+
+from .generated_pages import build_pages
 
 FREE_FORM_OBJECTS = {
     "params", "reasons", "behaviour", "machine", "connections", "tester", "modifier", "device",
@@ -98,7 +99,7 @@ def _list_unknown(value, schema, file, definitions, known):
 
 
 def test_fields_have_description_and_row_on_page():
-    page = pages()["data-dictionary.md"]
+    page = build_pages()["reference/data-dictionary.md"]
     for field in list_fields():
         assert field.text.strip(), field
         assert f"| `{field.name}` | {field.unit} | " in page

@@ -89,15 +89,15 @@ def test_example_files_are_accepted(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", INDENTED, ids=format_path)
 def test_indented_commands_succeed(page, tmp_path, monkeypatch):
-    """Runs are only planned; other commands are executed."""
+    """Runs are only planned, and self-tests have short trials; other commands are executed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "testbed.yaml").write_text("line_rate: 10G\n")
+    options = {"run": ["--dry-run"], "selftest": ["--duration", "0.1"]}
     rows = (f"198.18.{n // 256}.{n % 256} 0 0 0 2001:db8:b400:{n:x}::1\n" for n in range(1000))
     (tmp_path / "table.txt").write_text("".join(rows))
     for example in COMMAND.findall(page.read_text(encoding="utf-8")):
         _, *words = shlex.split(example.replace("\\\n", " "))
-        more = ["--dry-run"] if words[0] == "run" else []
-        done = v6t(*words, *more)
+        done = v6t(*words, *options.get(words[0], []))
         assert done.status == 0, f"{example}\n{done.err}"
 
 
