@@ -16,7 +16,7 @@ import time
 import pytest
 from v6t.drivers.lab.privilege import check_availability
 from v6t.drivers.lab.workers import PROCESS_TITLE
-from v6t.tests.core.support import COMMAND, read_reproducible
+from v6t.tests.core.support import COMMAND, read_reproducible, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -82,8 +82,8 @@ def run_with_kills(words, path, rng, longest_s, kills):
     while True:
         command = make_command(path, words)
         if count >= kills:
-            done = subprocess.run([*COMMAND, *command], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
+            done = v6t(*command)
+            assert done.status == 0, done.err
             return count
         if kill_at_random(command, path, rng, longest_s):
             return count
@@ -162,9 +162,8 @@ def test_killed_lab_run_keeps_its_trials_and_leaves_no_processes(lab, tmp_path, 
                 break
         assert json.loads((path / "results.json").read_text())["status"] == "complete"
         results_before = read_result_files(path)
-        resume = [*COMMAND, *make_command(path, lab)]
-        done = subprocess.run(resume, capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and "nothing was measured" in done.stderr
+        done = v6t(*make_command(path, lab))
+        assert done.status == 0 and "nothing was measured" in done.err
         assert read_result_files(path) == results_before
         runs += 1
     print(f"{count} kills, {runs} runs, nothing lost")

@@ -58,7 +58,7 @@ BENCHMARKS = (
 CONNECTION_BENCHMARKS = "capacity,connection-rate,teardown,tcp-rate,tcp-capacity,throughput"
 SIMULATED_RUNS = {
     "mape-br": f"--plugin mape-br --mode bidirectional --measure {BENCHMARKS} --frame-timeout 5 "
-    "--set-tester buffer_frames=500",
+    "--set-tester buffer_frames=500 --set-procedure critical_load.search_s=2",
     "ipv4-router": "--plugin ipv4-router --measure throughput,latency",
     "nat64": f"--plugin nat64 --measure {CONNECTION_BENCHMARKS} --mode forward",
     "nat44": f"--plugin nat44 --measure {CONNECTION_BENCHMARKS} --set-procedure connections.count=2000",

@@ -96,10 +96,9 @@ def read_addresses(frames, at, octets):
 
 def read_numbers(frames, at, octets):
     """Return the big-endian number of up to 8 octets at an offset of each frame, as uint64."""
-    total = np.zeros(len(frames), dtype=np.uint64)
-    for column in range(at, at + octets):
-        total = total << np.uint64(8) | frames[:, column].astype(np.uint64)
-    return total
+    padded = np.zeros((len(frames), 8), dtype=np.uint8)
+    padded[:, 8 - octets :] = frames[:, at : at + octets]
+    return padded.view(">u8")[:, 0].astype(np.uint64)
 
 
 def make_device(technology):

@@ -187,7 +187,9 @@ def test_error_in_technology_is_found_with_file_and_line(kind, words):
 
 
 @pytest.mark.parametrize(("kind", "noted"), [(Nat44, True), (MapEBorderRelay, False)])
-def test_technology_without_negative_traffic_is_noted(kind, noted):
+def test_technology_without_negative_traffic_is_noted(kind, noted, monkeypatch):
+    cases = [case for case in conformance.list_cases(kind) if case.variant == "all classes"]
+    monkeypatch.setattr(conformance, "list_cases", lambda *_: cases)
     assert bool(check_plugin(kind).notes) is noted
 
 
