@@ -23,8 +23,8 @@ def compute_remainder(*parts):
     """Return the sum of 16-bit words modulo 0xFFFF, which is 0 if the parts have a valid checksum."""
     total = 0
     for part in parts:
-        padded = np.pad(part.astype(np.int64), ((0, 0), (0, part.shape[1] % 2)))
-        total = total + (padded[:, 0::2] * 256 + padded[:, 1::2]).sum(axis=1)
+        padded = np.pad(part, ((0, 0), (0, part.shape[1] % 2)))
+        total = total + padded.view(">u2").sum(axis=1, dtype=np.int64)
     return total % 0xFFFF
 
 
