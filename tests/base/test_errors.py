@@ -43,6 +43,7 @@ def find_error_calls():
         for folder in FOLDERS
         for path in sorted((CHECKOUT / folder).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call | ast.ClassDef)
     ]
     classes = [node for _, node in nodes if isinstance(node, ast.ClassDef)]
     names, size = {"V6tError"}, 0
