@@ -117,7 +117,7 @@ def _command(check: Check | None) -> str:
 
 def _accepts(check: Check, output: str) -> str:
     try:
-        return str(int(check.find_problem(output) is None))
+        return str(int(check.expected.find_problem(output) is None))
     except ValueError:
         return "e"
 
