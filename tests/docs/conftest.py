@@ -11,11 +11,8 @@ FRAMES = (
 )
 CONNECTIONS = ("capacity", "connection-rate", "teardown", "tcp-rate", "tcp-capacity", "throughput")
 RUNS = {
-    "mape-br": (
-        FRAMES,
-        {"frame_timeout": {"deadline_ms": 5}, "critical_load": {"search_s": 2}},
-        {"buffer_frames": "500"},
-    ),
+    "mape-br": (FRAMES, {"frame_timeout": {"deadline_ms": 5}, "critical_load": {"search_s": 2}},
+                {"buffer_frames": "500"}),
     "nat64": (CONNECTIONS, {}, {}), "dns64": (("resolution",), {}, {}),
     "mapt-ce": (("soak",), {"soak": {"duration_s": 2, "stretch_s": 1}}, {}),
     "mapt-br": (("mlrsearch",), {}, {}), "siit": (("rss-probe",), {}, {"cores": "4"}),
