@@ -12,7 +12,7 @@ from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.reporting.trend import _make_natural_key
 from v6t.core.runs.results import load_run, read_results
-from v6t.tests.core.support import make_run, read_dir, read_schema, replace_config, v6t, v6t_process
+from v6t.tests.core.support import make_run, read_dir, read_schema, replace_config, v6t
 from v6t.tests.expect import expect_refusal
 from v6t.tests.needs import needs_lab
 
@@ -257,16 +257,17 @@ def test_published_result_with_other_conditions_is_skipped(params, driver, words
 @pytest.mark.lab
 @pytest.mark.alone
 @needs_lab
-def test_slowed_lab_device_has_a_lower_rate(tmp_path):
+def test_slowed_lab_device_has_a_lower_rate(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # a rate that a busy machine can send, and a device that sleeps for each frame
-    bed = "line_rate: 20M\ndut: {options: {faults: {slow_ns: %d}}}\n"
-    procedure = ("residual_wait_s=0.1", "pause_s=0", "sending_time_tolerance=10")
+    bed = "line_rate: 16M\ndut: {options: {faults: {slow_ns: %d}}}\n"
+    procedure = ("residual_wait_s=0.1", "pause_s=0", "sending_time_tolerance=10", "selftest=cached")
     settings = [word for setting in procedure for word in ("--set-procedure", setting)]
     for name, slow_ns in (("reference", 0), ("slowed", 900_000)):
         (tmp_path / "bed.yaml").write_text(bed % slow_ns)
-        done = v6t_process(
+        done = v6t(
             *("run", "--plugin", "mape-br", "--mode", "forward", "--reps", 4, "--duration", 0.1),
-            *("--resolution", 400, *settings, "--testbed", tmp_path / "bed.yaml"),
+            *("--resolution", 2200, *settings, "--testbed", tmp_path / "bed.yaml"),
             *("--no-report", "-o", tmp_path / name),
         )
         assert done.status == 0, done.err

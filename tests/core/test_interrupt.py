@@ -24,7 +24,6 @@ from v6t.tests.core.support import (
     read_trial_keys,
     start_v6t,
     v6t,
-    v6t_process,
     wait_until,
 )
 from v6t.tests.drivers import faketrex
@@ -46,8 +45,14 @@ def list_trial_keys(out):
     return read_trial_keys(out) if (out / "journal.jsonl").exists() else []
 
 
+def count_trials(out):
+    """Count the complete lines of a journal, which may not exist yet."""
+    journal = out / "journal.jsonl"
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
 def wait_for_trials(out, count, process=None):
-    wait_until(lambda: len(list_trial_keys(out)) >= count, process)
+    wait_until(lambda: count_trials(out) >= count, process)
 
 
 def find_lab(parent):
@@ -225,7 +230,7 @@ def test_interrupted_lab_is_removed(number, to_group, tmp_path):
     before = list_trial_keys(out)
     assert len(before) >= 3
 
-    done = v6t_process("resume", out, "--json")
+    done = v6t("resume", out, "--json")
     assert done.status == 0, done.err
     content = json.loads(done.out)
     assert content["status"] == "complete"
