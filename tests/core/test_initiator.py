@@ -139,7 +139,8 @@ def test_driver_without_interfaces_is_not_swapped():
     ("ipv4aas", None, Connections(50, 500.0, wait_s=0.3, gap_s=0.1)),
 ])  # fmt: skip
 def test_frames_match_through_swapped_device(plugin, dut, connections):
-    setup = make_setup(resolve(plugin=plugin, dut=dut, initiator="right"))
+    params = {"initiator_ports": {"min": 1024, "max": 1279}} if connections else {}
+    setup = make_setup(resolve(plugin=plugin, dut=dut, params=params, initiator="right"))
     sizes = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
     trial = Trial("test", "k", sizes.ipv6, sizes.ipv4, "bidirectional", rate_fps=500.0,
                   duration_s=0.2, residual_wait_s=0.5, pause_s=0.0, connections=connections)  # fmt: skip

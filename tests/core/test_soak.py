@@ -56,7 +56,7 @@ def search_critical_load(loss_rate, target, seed):
         lost = int(rng.poisson(loss_rate(trial.rate_fps) * trial.duration_s))
         return make_result(trial, min(trial.frames, lost))
 
-    spec = CriticalLoadSpec(AT, 1000.0, 1e6, target, 40.0, 1.0, 0.02)
+    spec = CriticalLoadSpec(AT, 1000.0, 1e6, target, 40.0, 2.0, 0.04)
     return measure_critical_load(spec, measure, CriticalLoadInference()).estimate
 
 
@@ -111,7 +111,7 @@ def test_critical_load_of_a_simulated_device_is_measured(tmp_path):
     record = measure(
         tmp_path / "out", "critical-load",
         device={"loss_curve": json.dumps(curve), "random_loss": "true"},
-        critical_load={"target": 1e-3, "search_s": 60, "first_s": 1.0},
+        critical_load={"target": 1e-3, "search_s": 60, "first_s": 2.0},
     )  # fmt: skip
     truth = 1e6 * (0.8 + 0.1 * (1e-3 - 1e-4) / (2e-3 - 1e-4))
     assert record["estimate"] == pytest.approx(truth, rel=0.01)
