@@ -195,7 +195,7 @@ def test_record_states_search_and_repetition_rule(tmp_path):
 
 RANDOM_LOSS = {"loss_curve": "[[0.7, 1e-6], [0.9, 2e-3], [1.2, 0.18]]", "random_loss": "true"}
 SOAK = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
-CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
+CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 2.0}
 
 
 @pytest.mark.parametrize(("plugin", "benchmarks", "crash_at", "device", "procedure"), [
@@ -206,7 +206,7 @@ CRITICAL_LOAD = {"target": 1e-3, "search_s": 30, "first_s": 1.0}
     ("nat44", ("connection-rate", "throughput", "teardown"), 10, {}, QUICK),
     ("siit", ("throughput",), 9, {}, {**QUICK, "search": "mlrsearch"}),
     ("siit", ("soak",), 30, {"bursts_per_s": 0.2, "burst_frames": 7}, {"soak": SOAK}),
-    ("siit", ("critical-load",), 20, RANDOM_LOSS, {"critical_load": CRITICAL_LOAD}),
+    ("siit", ("critical-load",), 12, RANDOM_LOSS, {"critical_load": CRITICAL_LOAD}),
 ])  # fmt: skip
 def test_run_resumes_in_any_benchmark(tmp_path, plugin, benchmarks, crash_at, device, procedure):
     """The tester fails again and again, until the run is complete."""

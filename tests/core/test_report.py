@@ -392,14 +392,14 @@ def test_report_without_a_library_that_draws_lacks_figures_only(error, tmp_path,
     assert "<svg" not in text and "Clause by clause" in text
 
 
-def test_bottleneck_is_reported(run):
+def test_bottleneck_is_reported(short_run):
     entry = {
         **{"frame_sizes": {"ipv6": 104, "ipv4": 64}, "direction": "bidirectional"},
         **{"rate_fps": 123_456.0, "judged_at": "above", "judged_fps": 154_320.0, "samples": 6},
         **{"idle_percent": {"0": [0.0]}, "limit": "cpu", "device": "router"},
         **{"says": "core 3 had no time left", "evidence": ["core 3: 0 % idle in 6 of 6 seconds"]},
     }
-    data = load_run(run)
+    data = load_run(short_run)
     data = replace(data, results={**data.results, "bottleneck": [entry]})
     page = Page(to_html(build_document(data, load_presentations(), max_figures=0)))
     assert page.tables["What limits the device, watched every second"][1] == [
