@@ -10,7 +10,7 @@ from v6t.benchmarks.outages import ResetRecord
 from v6t.core.reporting.trend import find_trend_of_runs, make_trend_document
 from v6t.tests.needs import sample
 
-RUNS, SERIES = 30, sample(25, 100)
+RUNS, SERIES = 30, sample(16, 100)
 RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
 
 

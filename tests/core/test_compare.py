@@ -24,10 +24,7 @@ def runs(tmp_path_factory):
     """Provide two runs of the same device, one of a slower device and one of a later one."""
     home = tmp_path_factory.mktemp("runs")
     benchmarks = ("throughput", "latency", "frame-loss", "back-to-back")
-    procedure = {
-        "frame_loss": {"repetitions": 6},
-        "back_to_back": {"repetitions": 6, "resolution_frames": 1024},
-    }
+    procedure = {"frame_loss": {"repetitions": 6}, "back_to_back": {"repetitions": 6}}
     devices = {"first": {}, "again": {}, "slow": {"capacity_fps": 5e5}, "late": {"delay_us": 60}}
     for seed, (name, options) in enumerate(devices.items(), 1):
         device = {"buffer_frames": 20_000, **options}

@@ -154,7 +154,8 @@ def test_results_are_written_under_the_lock_of_the_run(tmp_path, monkeypatch):
         write(directory, content)
 
     monkeypatch.setattr(results, "write_results", check_lock_and_write)
-    done = v6t("run", "siit", "--tester", "sim", "--fail-below", "1", "-o", tmp_path / "out")
+    words = ("run", "siit", "--tester", "sim", "--mode", "forward", "--reps", 1)
+    done = v6t(*words, "--fail-below", "1", "-o", tmp_path / "out")
     assert (done.status, write.call_args.args[1]["fail_below_fps"]) == (0, 1.0), done
 
 
