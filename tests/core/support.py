@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import ctypes
+import functools
 import io
 import json
 import os
@@ -187,11 +188,17 @@ def measure_run(run, path):
     return execute(make_setup(run), path, Listener())
 
 
+@functools.cache
+def make_results_validator():
+    """Return a validator of results.json with the records of v6t's own benchmarks."""
+    return jsonschema.Draft202012Validator(make_results_schema())
+
+
 def measure_records(path, *benchmarks, **settings):
     """Simulate a run, validate its results.json and return the records by benchmark."""
     measure_run(simulate(*benchmarks, **settings), path)
     content = json.loads((path / "results.json").read_text())
-    jsonschema.Draft202012Validator(make_results_schema()).validate(content)
+    make_results_validator().validate(content)
     assert content["status"] == "complete"
     return {record["benchmark"]: record for record in content["results"]}
 

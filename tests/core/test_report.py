@@ -26,7 +26,7 @@ from v6t.analysis.report.setup import fold_configuration, split_command
 from v6t.analysis.report.trust import assess_validity
 from v6t.analysis.sheet import make_text_table
 from v6t.base.errors import ExtensionError
-from v6t.benchmarks.registry import load_presentations, make_results_schema
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.run_console import _add_bottleneck
 from v6t.core.config import plugins
 from v6t.core.config.resolve import resolve_setup
@@ -38,6 +38,7 @@ from v6t.core.runs.results import load_run, read_results
 from v6t.tests.core.support import (
     SIM,
     make_all_tables,
+    make_results_validator,
     make_run,
     open_page,
     read_csv,
@@ -295,7 +296,7 @@ def test_changes_of_driver_figures_are_reported(run):
 def test_json_follows_its_schema(run):
     results, report = (json.loads((run / f"{n}.json").read_text()) for n in ("results", "report"))
     assert report["results"] == read_results(run)
-    schemas = make_results_schema(), read_schema("report-1")
+    schemas = make_results_validator().schema, read_schema("report-1")
     for schema in (*schemas, read_schema("comparison-1"), read_schema("campaign-1")):
         jsonschema.Draft202012Validator.check_schema(schema)
     for schema, example in zip(schemas, (results, report), strict=True):
@@ -306,7 +307,7 @@ def test_schema_rejects_incomplete_result(run):
     content = read_results(run)
     content["results"] = content["results"][:1]
     content["results"][0].pop("median")
-    (error,) = jsonschema.Draft202012Validator(make_results_schema()).iter_errors(content)
+    (error,) = make_results_validator().iter_errors(content)
     assert "median" in error.message
 
 
