@@ -38,10 +38,7 @@ CLI_COMMANDS = dict(walk_commands())
 
 
 def run_in_new_interpreter(*commands):
-    """Run commands in one fresh interpreter.
-
-    Return statuses, the heavy packages that are imported after each command, and error lines.
-    """
+    """Run commands in a fresh interpreter; return statuses, heavy packages after each, and errors."""
     code = (
         "import json, sys\nfrom v6t.core.cli.main import main\nstatuses, heavy = [], []\n"
         f"for words in {commands!r}:\n    try:\n        main(words)\n"
