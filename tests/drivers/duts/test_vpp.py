@@ -275,7 +275,7 @@ def start_foreign_vpp(intent, **more):
         def cli(command):
             return shell.run(f"{control} -s /run/theirs/cli.sock {command}").out
 
-        names = (*process.PLUGINS, "npt66")
+        names = (*process.PLUGINS, "ipip", "npt66")
         plugins = "".join(f"plugin {name}_plugin.so {{ enable }} " for name in names)
         shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=plugins))
         try:
