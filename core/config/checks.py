@@ -98,6 +98,15 @@ def check_modifier(setup: RunSetup, modifier: Modifier) -> None:
     modifier.check_plan(setup.example_plan)
 
 
+def check_libraries(setup: RunSetup) -> None:
+    """Raise EnvironmentLacking if the search or a benchmark needs a library that is missing."""
+    searches = setup.settings.procedure.search == "mlrsearch"
+    lacking = [mlr.find_missing_library()] if searches else []
+    for missing in (*lacking, *(b.find_missing_requirement() for b in setup.benchmarks)):
+        if missing:
+            raise EnvironmentLacking(*missing, code="missing-package")
+
+
 def check_capabilities(setup: RunSetup, tester: Tester | None = None) -> None:
     """Reject benchmarks that this tester or installation cannot measure.
 
@@ -105,10 +114,7 @@ def check_capabilities(setup: RunSetup, tester: Tester | None = None) -> None:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
     """
     run = setup.settings
-    lacking = [mlr.find_missing_library()] if run.procedure.search == "mlrsearch" else []
-    for missing in (*lacking, *(b.find_missing_requirement() for b in setup.benchmarks)):
-        if missing:
-            raise EnvironmentLacking(*missing, code="missing-package")
+    check_libraries(setup)
     if not run.connects and not any(b.list_capabilities(setup) for b in setup.benchmarks):
         return
     able = (tester or make_tester(setup)).capabilities

@@ -12,6 +12,7 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Point, TrafficChange
+from v6t.core.config.checks import check_libraries
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
@@ -293,7 +294,12 @@ class RunPlan:
 
 
 def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
-    """Return the plan of a run; ``stream_cache`` keeps compiled streams for further plans."""
+    """Return the plan of a run; ``stream_cache`` keeps compiled streams for further plans.
+
+    Raises:
+        EnvironmentLacking: a library that chooses the trials is missing.
+    """
+    check_libraries(setup)
     run, cached = setup.settings, {} if stream_cache is None else stream_cache
     frames = run.model_dump_json(include=_STREAM_SETTINGS)
     all_sizes = [*map(setup.technology.make_sizes, run.frame_sizes)]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.base.errors import EnvironmentLacking
 from v6t.procedures.search.goals import Goal, ObservedTrial
 
 LIBRARY_NAME = "MLRsearch"
@@ -56,11 +55,8 @@ def run_search(
         goals: every trial counts for all goals.
 
     Raises:
-        EnvironmentLacking: the library is missing or has another version.
         ValueError: invalid bounds, or a goal that the library rejects.
     """
-    if missing := find_missing_library():
-        raise EnvironmentLacking(*missing, code="missing-package")
     if not 0 < min_load_fps < max_load_fps:
         raise ValueError("the loads must be positive, the smallest below the largest")
     library = importlib.import_module(LIBRARY_NAME)
