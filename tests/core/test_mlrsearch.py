@@ -150,7 +150,7 @@ def test_unrecommended_goals_give_warnings():
 def test_library_of_other_version_is_rejected(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
     setup = make_setup(resolve_run("mlrsearch"))
-    with expect_error("unsupported-by-tester", mentions="1.2.1", kind=EnvironmentLacking):
+    with expect_error("missing-package", mentions="1.2.1", kind=EnvironmentLacking):
         check_capabilities(setup)
 
 
