@@ -20,7 +20,7 @@ from v6t.tests.core.support import COMMAND, read_reproducible, v6t
 
 pytestmark = pytest.mark.slow
 
-DEFAULT_KILLS = 6
+DEFAULT_KILLS = 4
 KILLS = int(os.environ.get("V6T_KILLS", DEFAULT_KILLS))
 SEED = int(os.environ.get("V6T_SEED", "16"))
 SIM = (
