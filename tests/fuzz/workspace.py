@@ -28,7 +28,7 @@ class Outcome:
     status: int  # exit status, or -1 after the time limit
     stderr: str
     seconds: float  # processor time
-    peak_mib: float  # peak memory of this process, with the fuzzer's own
+    peak_mib: float  # peak memory of this process above what it used before
     changed_results: str = ""  # problem if a failed command changed undamaged results
 
     @property
@@ -75,8 +75,9 @@ class Workspace:
         os.chdir(current)
         try:
             _reset_peak_memory()
+            before = _read_peak_mib()
             status, stderr, seconds = _run_command(words)
-            peak = _read_peak_mib()
+            peak = _read_peak_mib() - before
         finally:
             os.chdir("/")
         changed = status != 0 and self._has_changed_results(command, current)
