@@ -234,8 +234,8 @@ def render_table() -> Iterator[str]:
     if not record:
         yield "No round is recorded: rounds want a machine that does nothing else."
         return
-    yield "| device | tester | rounds | median fps | P1 | P99 | median against the peer's |"
-    yield "|---|---|---:|---:|---:|---:|---:|"
+    yield "| device | tester | date | rounds | median fps | P1 | P99 | median against the peer's |"
+    yield "|---|---|---|---:|---:|---:|---:|---:|"
     for name, case in CASES.items():
         rates = record.get(name, {}).get("rates", {})
         peer = rates.get(case.peer.name)
@@ -246,7 +246,8 @@ def render_table() -> Iterator[str]:
             figures = [median(values), percentile(values, 1), percentile(values, 99)]
             numbers = " | ".join(f"{v:,.0f}" for v in figures)
             tester_name = TESTER_NAMES.get(tester, tester)
-            yield f"| {case.words} | {tester_name} | {len(values)} | {numbers} | {against} |"
+            place = f"{case.words} | {tester_name} | {record[name]['date']}"
+            yield f"| {place} | {len(values)} | {numbers} | {against} |"
 
 
 def main() -> None:
