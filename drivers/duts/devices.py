@@ -115,7 +115,8 @@ def make_lab_device(
     for part in parts:
         if part.driver.configures_device:
             part_dir = None if record_dir is None else record_dir / part.name
-            lab_part: LabDevice = LabDut(part.driver, part.intent, part_dir, part.name)
+            lab_device_type = part.driver.lab_device_type or LabDut
+            lab_part: LabDevice = lab_device_type(part.driver, part.intent, part_dir, part.name)
         else:
             reference, octets = references[part.name], compute_frame_octets(part.intent.links)
             swapped = reference.mirrored != intent.links.swapped

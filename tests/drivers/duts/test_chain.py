@@ -13,7 +13,7 @@ from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainSession
-from v6t.drivers.duts.devices import make_session
+from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.transport.process import NamespaceTransport
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
@@ -24,6 +24,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from . import intents
+from .cli_dialects import IOS
 from .support import needs_device
 
 
@@ -165,6 +166,12 @@ def test_every_remote_part_needs_ssh_options():
         make_session(ChainDriver({}), make_intent("map-t"))
     chain = make_chain(clat=("tayga", MACHINE, {}), plat=("tayga-nftables", OTHER_MACHINE, {}))
     assert [part.device for part, _ in make_session(chain, make_intent()).parts] == ["CE", "PE"]
+
+
+def test_lab_does_not_make_a_part_with_a_command_line():
+    driver = ChainDriver({"parts": {"clat": {"driver": "network-cli", "options": IOS}}})
+    with expect_error("missing-setting"):
+        make_lab_device(driver, Ipv4aas(), make_intent())
 
 
 def test_parts_on_one_machine_have_separate_state_directories():
