@@ -191,10 +191,9 @@ def build_port(
     base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:
         width = 16 - ports.psid_len
-        low = 1 << ports.low_bits if ports.psid_offset else int(width > 0 and ports.psid == 0)
+        has_port_0 = psid is not None or ports.psid == 0
+        low = 1 << ports.low_bits if ports.psid_offset else int(width > 0 and has_port_0)
         base, top = ports.layout.encode(psid=ports.psid, index=low), (1 << width) - 1
-        if psid is not None:
-            low = max(low, 1)
     index = None
     if policy != "fixed" and width and low <= top:
         index = Variable(CE_PORT, width, VARIABLE_KINDS[policy], low=low, high=top)

@@ -93,6 +93,17 @@ def test_directions_have_the_same_softwires(table_file):
     assert len(seen["forward"]) == 100
 
 
+@pytest.mark.parametrize(("direction", "field"), [("forward", 74), ("reverse", 36)])
+def test_fixed_port_is_never_port_0_if_the_first_psid_is_1(tmp_path, direction, field):
+    path = tmp_path / "table.txt"
+    path.write_text("192.0.2.80 1 1 0 2001:db8::1\n192.0.2.81 0 1 0 2001:db8::2\n")
+    policy = {"fw_sport": "fixed", "rv_dport": "fixed"}
+    plugin = support.make("lwaftr", binding_table=str(path), **policy)
+    (stream,) = support.compile_streams(plugin, direction)
+    frames = Expander(stream).compute_frames(0, 2)
+    assert sorted(frames[:, field : field + 2].tolist()) == [[0, 1], [128, 1]]
+
+
 def test_million_softwires_are_used_once_each():
     count = 1_000_000
     plugin = support.make("lwaftr", softwires=count)
