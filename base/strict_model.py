@@ -73,6 +73,8 @@ class StrictModel(DescribedModel):
     ) -> Any:
         """Validate a field; convert units, and refuse values of another type."""
         kinds, default = _inspect_field(cls, info.field_name or "")
+        if isinstance(value, str) and value == "none" and type(None) in kinds:
+            value = None  # as defaults are printed
         if isinstance(value, str) and kinds & {int, float} and kinds <= {int, float, type(None)}:
             value = convert_quantity(info.field_name or "", value)
         if isinstance(value, Mapping) and isinstance(default, StrictModel):

@@ -47,3 +47,9 @@ def test_schema_has_descriptions():
 def test_created_model_inherits_descriptions():
     model = create_model("Made", __base__=Parent, more=(int, Field(5, description="more")))
     assert describe_fields(model) == {**describe_fields(Parent), "more": "more"}
+
+
+def test_text_none_of_an_optional_setting_is_no_value():
+    model = create_model("Optional", __base__=StrictModel, limit=(int | None, 5), word=(str, ""))
+    settings = model(limit="none", word="none")
+    assert (settings.limit, settings.word) == (None, "none")
