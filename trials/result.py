@@ -27,7 +27,8 @@ class ClassCount:
     sent: int  #: frames that left the tester
     received: int  #: distinct frames that returned in time
     surplus: int = 0  #: duplicates received
-    out_of_order: int = 0  #: frames received after a frame with a higher sequence number
+    out_of_order: int | None = 0
+    """frames received after a frame with a higher sequence number; None: the tester saw no order."""
     late: int = 0  #: frames received after the residual wait or the timeout of a frame
 
 
@@ -36,7 +37,8 @@ def sum_classes(counts: Iterable[tuple[str, ClassCount]]) -> dict[str, ClassCoun
     totals: dict[str, ClassCount] = {}
     for name, count in counts:
         before = totals.get(name, ClassCount(count.role, 0, 0, 0))
-        sums = {n: getattr(before, n) + getattr(count, n) for n in _COUNT_NAMES}
+        pairs = {n: (getattr(before, n), getattr(count, n)) for n in _COUNT_NAMES}
+        sums: dict[str, Any] = {n: None if None in p else sum(p) for n, p in pairs.items()}
         totals[name] = ClassCount(count.role, **sums)
     return totals
 

@@ -161,7 +161,7 @@ def _count_marks(
         required = sum(b.frames for b in bursts)
         sent, unsent = required - unsent, 0
         surplus = max(0, received - sent)
-        count = ClassCount(stream.role.value, required, sent, received - surplus, surplus)
+        count = ClassCount(stream.role.value, required, sent, received - surplus, surplus, None)
         yield stream.name, count
 
 
@@ -173,7 +173,7 @@ def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Direction
     sent = sum(stats.ports[load.tx_port].sent for load in loads)
     surplus = max(0, arrived - sent)
     required = sum(load.frames for load in loads)
-    count = ClassCount("foreground", required, sent, max(0, arrived - surplus), surplus)
+    count = ClassCount("foreground", required, sent, max(0, arrived - surplus), surplus, None)
     some = [replace(load, bursts=load.stamped_bursts) for load in loads if load.stamped_bursts]
     timed = count_by_trailer(stats, some)
     return replace(timed, classes={"test frames": count}, control=control)

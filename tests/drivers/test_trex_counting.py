@@ -324,6 +324,7 @@ def test_port_counts_exclude_control_frames_and_delays_are_those_of_tags(raw):
     counted = counting.count_by_ports(parse_trial(raw), [load])
     count = counted.classes["test frames"]
     assert (count.required, count.sent, count.received, counted.control) == (2000, 2000, 1986, 4)
+    assert count.out_of_order is None
     assert set(counted.delays) == {"bg"}
     delays = counting.make_distributions(counted, [load], tags=False)
     assert {n: d.frames + d.lost for n, d in delays.items()} == {"bg": 200}

@@ -272,6 +272,7 @@ def test_marked_trial_is_counted_by_class():
     counted = counting.count_by_trailer(stats.TrialStats(ports, captures=captures), [load])
     good, bad = counted.classes[own.name], counted.classes["bad"]
     assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
+    assert good.out_of_order is bad.out_of_order is None  # marks show no order
     assert counted.control == 3
 
 

@@ -142,6 +142,13 @@ def test_count_is_exact_if_frames_were_lost_and_all_were_counted(lost, received,
     assert (row.actual, row.measured, row.exact) == (lost, 1000 - received, exact)
 
 
+def test_tester_that_sees_no_order_counts_no_reordering():
+    check = Check("r", "reordering", "", Impairments(reorder_every=1000), 1000.0, 1000)
+    result = make_result(out_of_order=None)
+    row = compare.compare_counts(check, make_trial(), result, make_truth([0], reordered=1))
+    assert (row.actual, row.measured, row.exact) == (1, None, False)
+
+
 @pytest.mark.parametrize(("depth", "buffer"), [(64, 0), (1, 64)])
 def test_expected_throughput_is_the_highest_that_the_bucket_passes(depth, buffer):
     bucket = Impairments(capacity_fps=10_000.0, depth_frames=depth, buffer_frames=buffer)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def compare_counts(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> CountRow:
     """Compare counted losses, duplicates or reordered frames with the actual ones."""
-    sent = result.count_frames("sent")
+    sent, swapped = result.count_frames("sent"), [c.out_of_order for c in result.classes.values()]
     actual, measured = {
         "loss": (truth.lost, sent - result.count_frames("received")),
         "duplicates": (truth.duplicated, result.count_frames("surplus")),
-        "reordering": (truth.reordered, result.count_frames("out_of_order")),
+        "reordering": (truth.reordered, None if None in swapped else sum(filter(None, swapped))),
     }[check.kind]
     given = check.impairments
     return CountRow(

@@ -25,13 +25,13 @@ class CountRow(RecordModel):
     """frames sent"""
     actual: int
     """frames impaired"""
-    measured: int
-    """impaired frames that the tester counted"""
+    measured: int | None
+    """impaired frames that the tester counted; null: it does not see the order of frames"""
 
     @property
     def exact(self) -> bool:
         """Whether frames were impaired and the tester counted all of them."""
-        return self.actual == self.measured > 0
+        return self.actual == self.measured and self.actual > 0
 
 
 class DelayRow(RecordModel):

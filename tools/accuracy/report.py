@@ -138,7 +138,8 @@ def _format_spread(values: Sequence[float]) -> list[str]:
 def _describe_counts(record: AccuracyRecord) -> Iterator[Block]:
     rows = [
         [row.kind, f"1 in {row.every:,}", format_count(row.rate_fps), format_count(row.frames),
-         str(row.actual), str(row.measured), "exact" if row.exact else "WRONG"]
+         str(row.actual), *(("-", "not seen") if row.measured is None else
+                            (str(row.measured), "exact" if row.exact else "WRONG"))]
         for row in record.counts
     ]  # fmt: skip
     yield make_text_table("Impaired frames counted", COUNT_HEADINGS, rows)
