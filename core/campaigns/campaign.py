@@ -122,7 +122,6 @@ def plan_campaign(
     """Read a campaign file and return the campaign with the settings of all its runs.
 
     Args:
-        file: path or content of the file.
         testbeds: testbed files that replace those of the campaign, by name; the name may be empty if
             the campaign has only one testbed.
         experiments: names of the selected experiments; all if empty.
@@ -178,7 +177,6 @@ def _uses_lab(planned_run: PlannedRun) -> bool:
 
 
 def _add_differences(note: str, differences: Mapping[str, str]) -> str:
-    """Return the note followed by the differences from the paper."""
     text = "; ".join(text.rstrip(".") for text in differences.values())
     return f"{note} Differs from the paper: {text}.".strip() if differences else note
 
@@ -190,7 +188,6 @@ def _resolve_run(
     options: Mapping[str, Any],
     stream_cache: dict[str, Mapping[str, Streams]],
 ) -> CompiledRun:
-    """Resolve the settings of a planned run and return it with its number of trials."""
     testbed = planned_run.testbed_settings
     settings = testbed.data.get("tester") or {}
     # a tester that is not a section is rejected by resolve_setup
@@ -272,7 +269,6 @@ def load_campaign(directory: Path) -> CampaignPlan:
 
 
 def _write_plan(directory: Path, campaign: CampaignPlan) -> None:
-    """Write ``campaign.json``, which lists all runs with their settings."""
     content = {"schema": SCHEMA, **TypeAdapter(CampaignPlan).dump_python(campaign)}
     write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n", private=True)
 
@@ -389,7 +385,6 @@ def _find_plan(run: CampaignEntry) -> RunPlan:
 
 
 def _write_failure(directory: Path, run: CampaignEntry, exc: V6tError) -> None:
-    """Store the error of a failed run in the campaign directory."""
     if read_status(directory, run) == INCORRECT:
         return  # its results record the mismatch
     folder = directory / FAILURES

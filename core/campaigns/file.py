@@ -12,15 +12,8 @@ from typing import Any
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.core.config.yaml_file import (
-    YamlFile,
-    check_name,
-    check_names,
-    deep_merge,
-    locate_errors,
-    set_value,
-    validate,
-)
+from v6t.core.config import yaml_file
+from v6t.core.config.yaml_file import YamlFile, check_name, deep_merge, locate_errors
 
 MAX_RUNS = 10_000  # per campaign
 TESTBED_SECTIONS = ("tester", "dut", "links", "initiator", "line_rate")  # of a testbed file
@@ -92,18 +85,16 @@ class ExperimentSettings(YamlFile):
 def read_campaign(
     document: YamlFile, testbeds: Mapping[str, Path] | None = None, experiments: Sequence[str] = ()
 ) -> tuple[CampaignFile, list[PlannedRun]]:
-    """Return the content of a campaign file and the runs of the selected experiments.
+    """Return the content of a campaign file and the runs of the selected experiments, or of all.
 
-    Args:
-        testbeds: testbed files that replace those of the campaign file, by name.
-        experiments: names of the selected experiments; all if empty.
+    ``testbeds`` are testbed files that replace those of the campaign file, by name.
     """
-    content: CampaignFile = validate(CampaignFile, document.data, document)
+    content: CampaignFile = yaml_file.validate(CampaignFile, document.data, document)
     for name, testbed in (testbeds or {}).items():
         content.testbeds[_choose_testbed(content, name) or testbed.stem] = str(testbed.absolute())
     names = [e.name for e in content.experiments]
     with locate_errors(document, "experiments"):
-        check_names(names, names, "experiment")
+        yaml_file.check_names(names, names, "experiment")
     for name in experiments:
         check_name(name, names, "experiment")
     if content.paper is not None:
@@ -145,13 +136,9 @@ def _plan_runs(
                     if name != "testbed":
                         section = name.partition(".")[0]
                         _apply_setting(testbed if section in TESTBED_SECTIONS else run, name, value)
-            yield PlannedRun(
-                experiment.name,
-                testbed_name,
-                axes,
-                ExperimentSettings(run, document, keys),
-                ExperimentSettings(testbed, document, keys),
-            )
+            run_settings = ExperimentSettings(run, document, keys)
+            testbed_settings = ExperimentSettings(testbed, document, keys)
+            yield PlannedRun(experiment.name, testbed_name, axes, run_settings, testbed_settings)
         for number, rule in enumerate(experiment.skip):
             for axis in rule:
                 check_name(axis, tuple(experiment.matrix), "axis", ("skip", number, axis))
@@ -171,12 +158,9 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
         named = values.items() if isinstance(values, dict) else [(v, v) for v in values]
         choices = [(name, {axis: value}) for name, value in named]
         for setting, linked_values in experiment.along.get(axis, {}).items():
-            if len(linked_values) != len(choices):
-                raise UsageError(
-                    f"along {axis}, {setting} has {len(linked_values)} values, the axis {len(choices)}",
-                    path=("along", axis, setting),
-                    code="wrong-length",
-                )
+            if (count := len(linked_values)) != len(choices):
+                problem = f"along {axis}, {setting} has {count} values, the axis {len(choices)}"
+                raise UsageError(problem, path=("along", axis, setting), code="wrong-length")
             for (_, settings), value in zip(choices, linked_values, strict=True):
                 settings[setting] = value
         axes.append(choices)
@@ -202,6 +186,6 @@ def _apply_setting(settings: dict[str, Any], name: str, value: Any) -> None:
         value = deep_merge(current, value)
     elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
         value = [value]
-    if (part := set_value(settings, name, deepcopy(value))) is not None:
+    if (part := yaml_file.set_value(settings, name, deepcopy(value))) is not None:
         problem = f"the axis {name} is below '{part}', which is a single value"
         raise UsageError(problem, code="not-a-section")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +13,8 @@ from v6t.analysis.sheet import Table
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import report_write_errors, write_atomically
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.campaigns.campaign import (
-    FAILED,
-    PLAN,
-    SUMMARY_FILE,
-    WAITING,
-    CampaignEntry,
-    CampaignPlan,
-    read_failure,
-    read_status,
-)
+from v6t.core.campaigns import campaign as campaigns
+from v6t.core.campaigns.campaign import CampaignEntry, CampaignPlan, read_status
 from v6t.core.config.yaml_file import check_name
 from v6t.core.runs import rundir
 from v6t.core.runs.events import RunDataCollector
@@ -61,7 +52,7 @@ def write_campaign_report(
     renderers = {
         "html": lambda: to_html(_make_document(campaign, runs, figures=figures)),
         "md": lambda: to_markdown(_make_document(campaign, runs, figures=False)),
-        "json": lambda: json.dumps(content, indent=1, sort_keys=True) + "\n",
+        "json": lambda: rundir.format_json(content),
         "csv": lambda: summary_to_csv(content),
     }
     place = output or directory
@@ -82,7 +73,6 @@ def render_page(directory: Path, campaign: CampaignPlan, collector: RunDataColle
 
 
 def _make_document(campaign: CampaignPlan, runs: Sequence[CampaignRun], **options: bool) -> Any:
-    """Return the report of a campaign as a document."""
     from v6t.analysis.report.campaign import build_campaign_document
 
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
@@ -116,7 +106,7 @@ def check_no_damage(runs: Sequence[CampaignRun]) -> None:
 def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) -> CampaignRun:
     """Return the results of a run, or its failure; ``collector`` keeps those of a complete run."""
     status, data = read_status(directory, run), None
-    failure = str((read_failure(directory, run) or {}).get("message", ""))
+    failure = str((campaigns.read_failure(directory, run) or {}).get("message", ""))
     path, is_damaged = directory / run.directory, False
     try:
         for name in (rundir.CONFIG, rundir.RESULTS) if status == COMPLETE else ():
@@ -131,7 +121,7 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
             if status == COMPLETE:
                 collector.ended[run.directory] = data
     except V6tError as exc:  # the other runs are shown nevertheless
-        status, failure, is_damaged = FAILED, f"it cannot be read: {exc.message}", True
+        status, failure, is_damaged = campaigns.FAILED, f"it cannot be read: {exc.message}", True
     identity = (run.directory, run.experiment, run.testbed, run.axes)
     return CampaignRun(*identity, status, failure, data, is_damaged)
 
@@ -163,14 +153,14 @@ def read_progress(directory: Path, campaign: CampaignPlan) -> tuple[str, int]:
     done = sum(state == COMPLETE for state in states.values())
     running = ", ".join(name for name, state in states.items() if state == RUNNING)
     text = f"{done} of {len(states)} runs are complete; now {running or 'none has a result yet'}"
-    return text, sum(state not in (WAITING, RUNNING) for state in states.values())
+    return text, sum(state not in (campaigns.WAITING, RUNNING) for state in states.values())
 
 
 def are_campaigns(directories: Sequence[Path]) -> bool:
     """Return whether there are two or more directories, each of a measured or published campaign."""
-    return len(directories) > 1 and all(
-        (path / PLAN).is_file() or (path / SUMMARY_FILE).is_file() for path in directories
-    )
+    names = (campaigns.PLAN, campaigns.SUMMARY_FILE)
+    are_all = all(any((path / name).is_file() for name in names) for path in directories)
+    return len(directories) > 1 and are_all
 
 
 def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> RunComparison:
@@ -188,10 +178,8 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
             with rundir.report_damage(other[name]):
                 runs = load_run(path), [load_run(other[name])]
                 comparison = compare_with_first(*runs, known, anyway=allow_differences)
-            lines += [
-                replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
-                for line in comparison.lines
-            ]
+            for line in comparison.lines:
+                lines.append(replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}"))
             unlike = [text for texts in comparison.unlike.values() for text in texts]
             left_out += [f"{name}: {text}" for text in [*comparison.left_out, *unlike]]
     if not lines:
@@ -205,12 +193,12 @@ def find_campaign_trend(directories: Sequence[Path], order: str, min_percent: fl
     from v6t.analysis.trend import Trend
     from v6t.core.reporting.trend import find_trend_of_runs
 
-    campaigns = [*zip(_name_campaigns(directories), map(_find_runs, directories), strict=True)]
+    campaign_names, run_paths = _name_campaigns(directories), [*map(_find_runs, directories)]
     names: list[str] = []
     series, left_out = [], []
-    for name in campaigns[-1][1]:
+    for name in run_paths[-1]:
         runs = []
-        for campaign, paths in campaigns:
+        for campaign, paths in zip(campaign_names, run_paths, strict=True):
             if name in paths:
                 with rundir.report_damage(paths[name]):
                     runs.append(replace(load_run(paths[name]), name=campaign))
@@ -229,12 +217,10 @@ def find_campaign_trend(directories: Sequence[Path], order: str, min_percent: fl
 
 
 def _find_runs(directory: Path) -> dict[str, Path]:
-    """Return the run directories of a campaign by run name."""
     configs = sorted(directory.glob(f"*/{rundir.CONFIG}"))
     return {strip_number(p.parent.name): p.parent for p in configs}
 
 
 def _name_campaigns(directories: Sequence[Path]) -> list[str]:
-    """Return a unique name for each campaign."""
     names = [path.resolve().name for path in directories]
     return [n if names.count(n) == 1 else str(p) for n, p in zip(names, directories, strict=True)]

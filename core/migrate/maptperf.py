@@ -75,7 +75,6 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
 
 
 def _read_addresses(source: Migration, plugin: str) -> dict[str, Any]:
-    """Return the settings for the addresses of tester, device and server."""
     params = source.read_params(ADDRESS_PARAMETERS)
     try:
         left = _find_neighbor(params["tester_left_ipv6"], 64)
@@ -97,7 +96,6 @@ def _find_neighbor(address: str, length: int) -> str:
 
 
 def _read_rules(source: Migration, plugin: str) -> dict[str, Any]:
-    """Return the settings of the mapping rules."""
     rule = {
         "rule_ipv6": source.read_prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),
         "rule_ipv4": source.read_prefix("rule_ipv4", "BMR-IPv4", "192.0.2.0", 24),
@@ -112,7 +110,6 @@ def _read_rules(source: Migration, plugin: str) -> dict[str, Any]:
 
 
 def _read_ports(source: Migration) -> dict[str, Any]:
-    """Return the port ranges of all directions and of the background traffic."""
     random: dict[str, Any] = {"policy": "random"}
     return {
         "fw_sport": source.read_policy("FW-var-sport", "params.fw_sport", "3"),

@@ -14,8 +14,7 @@ from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
 # Policies by which a value varies, by their numbers in siitperf and Maptperf.
 VARIATION_POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
-# Target of a known parameter for which v6t has no setting.
-NOT_USED = "not used"
+NOT_USED = "not used"  # target of a known parameter for which v6t has no setting
 
 
 class ForeignParameter(NamedTuple):
@@ -49,7 +48,6 @@ class Migration:
             raise UsageError(problem, "is it the right file?", code="wrong-kind-of-file")
 
     def has_parameter(self, name: str) -> bool:
-        """Return whether the file contains the parameter."""
         return name in self._parameters
 
     def read_string(self, name: str, default: str, target: str) -> str:
@@ -87,12 +85,11 @@ class Migration:
 
     def read_params(self, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Read technology parameters; ``table`` maps each setting to a parameter's name and default."""
-        return {
-            setting: (self.read_int if isinstance(default, int) else self.read_string)(
-                name, default, f"params.{setting}"
-            )
-            for setting, (name, default) in table.items()
-        }
+        values: dict[str, Any] = {}
+        for setting, (name, default) in table.items():
+            read = self.read_int if isinstance(default, int) else self.read_string
+            values[setting] = read(name, default, f"params.{setting}")
+        return values
 
     def read_prefix(self, setting: str, name: str, default: str, length: int) -> str:
         """Return the prefix of ``NAME-Prefix`` and ``NAME-prefix-length``; both have a default value."""
@@ -110,14 +107,12 @@ class Migration:
         return {"policy": kind} if kind == "fixed" else {"policy": kind, **bounds}
 
     def read_bounds(self, name: str, target: str, low: int, high: int) -> dict[str, int]:
-        """Return the smallest and the largest value of a range."""
         return {
             end: self.read_int(f"{name}-{end}", default, f"{target}.{end}")
             for end, default in (("min", low), ("max", high))
         }
 
     def read_modes(self, forward: str, reverse: str) -> list[str]:
-        """Return the traffic modes from the parameters of both directions."""
         values = [self.read_choice(n, "1", "modes", ("0", "1")) for n in (forward, reverse)]
         if values == ["0", "0"]:
             problem = f"{self.path}: {forward} and {reverse} are both 0: nothing is sent"
@@ -130,17 +125,13 @@ class Migration:
         self, tester_name: str, device_name: str, side_letters: str = "LR"
     ) -> dict[str, dict[str, str]]:
         """Return the MAC addresses by side and end; ``{}`` in a name is replaced by the side's letter."""
-        return {
-            side: {
-                end: self.read_string(
-                    name.format(letter),
-                    f"02:00:00:00:0{number}:0{last}",
-                    f"testbed: links.{side}.{end}",
-                )
-                for end, name, last in (("tester_mac", tester_name, 2), ("dut_mac", device_name, 1))
-            }
-            for number, side, letter in zip((1, 2), ("left", "right"), side_letters, strict=True)
-        }
+        links: dict[str, dict[str, str]] = {"left": {}, "right": {}}
+        ends = (("tester_mac", tester_name, 2), ("dut_mac", device_name, 1))
+        for number, (side, letter) in enumerate(zip(links, side_letters, strict=True), 1):
+            for end, name, last in ends:
+                mac, target = f"02:00:00:00:0{number}:0{last}", f"testbed: links.{side}.{end}"
+                links[side][end] = self.read_string(name.format(letter), mac, target)
+        return links
 
     def check_host_range(self, side: str, low: int, high: int) -> None:
         """Raise UsageError unless ``low`` to ``high`` is a range of the 16 bits that vary on a side."""
@@ -165,17 +156,13 @@ class Migration:
         return UsageError(text, hint, code=code)
 
     def rename_parameters(self, rename: Callable[[str], str]) -> None:
-        """Replace each parameter name with what ``rename`` returns for it."""
         self._parameters = {rename(name): p for name, p in self._parameters.items()}
         self._targets = {rename(name): target for name, target in self._targets.items()}
 
     @property
     def parameter_targets(self) -> list[tuple[ForeignParameter, str]]:
         """Parameters in the order of the file, each with its target setting or the reason for none."""
-        rows = [
-            (parameter, self._targets.get(name, NOT_USED))
-            for name, parameter in self._parameters.items()
-        ]
+        rows = [(p, self._targets.get(name, NOT_USED)) for name, p in self._parameters.items()]
         for parameter in self._unknown:
             similar = find_similar_names(parameter.name.lower(), self._spellings)
             hint = f"; did you mean {self._spellings[similar[0]]}?" if similar else ""
@@ -228,7 +215,5 @@ def _read_parameters(path: Path) -> Iterable[ForeignParameter]:
         if len(words) == 2:
             yield ForeignParameter(words[0], words[1], number)
         elif words:
-            raise UsageError(
-                f"{path}:{number}: expected a parameter and its value, not '{line.strip():.40}'",
-                code="invalid-foreign-file",
-            )
+            problem = f"expected a parameter and its value, not '{line.strip():.40}'"
+            raise UsageError(f"{path}:{number}: {problem}", code="invalid-foreign-file")

@@ -9,7 +9,6 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import NOT_USED, VARIATION_POLICIES, Migration
 
-SIDES = (("L", "left"), ("R", "right"))  # letter in siitperf's parameter names, and side
 PORT_PARAMETERS = (  # names of policy, range and setting; bounds
     ("Fwd-var-sport", "Fwd-sport", "fw_sport", 1024, 65535),
     ("Fwd-var-dport", "Fwd-dport", "fw_dport", 1, 49151),
@@ -49,8 +48,7 @@ MAX_CONNECTIONS = 4_000_000  # in a converted test, even if the ranges allow mor
 MIN_PORT = 1024  # lowest port of connections, since a NAT maps lower ports to lower ports
 PUBLIC_PORTS = 65536 - MIN_PORT  # usable ports of a public address
 MIN_IPV6_OFFSET = 8  # first octet of an Initiator's IPv6 address that may vary
-# First octet of the last 16 bits of an address, by IP version.
-LAST_16_BITS_OFFSET = {"4": 2, "6": 14}
+LAST_16_BITS_OFFSET = {"4": 2, "6": 14}  # first octet of the last 16 bits, by IP version
 UNSUPPORTED_OFFSET_ERROR = (  # problem and hint
     "addresses that vary there cannot be converted",
     "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",
@@ -78,10 +76,9 @@ def read_siitperf(path: Path) -> Migration:
     }
     absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
     if absent and source.run["plugin"] not in STATEFUL_PLUGINS.values():
-        source.comments.append(
-            f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 "
-            "requires pseudorandom ports (policy: random)."
-        )
+        text = "RFC 4814 requires pseudorandom ports (policy: random)."
+        names = f"{', '.join(absent)}: not in the file, so fixed, siitperf's default"
+        source.comments.append(f"{names}; {text}")
     source.comments += [
         "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
         "arguments of siitperf's scripts, not in the file: preset and procedure have the scripts' "
@@ -105,7 +102,6 @@ def _swap_sides(name: str) -> str:
 
 
 def _read_stateless(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
-    """Return the run file settings of a stateless test."""
     if versions in ORIENTATIONS:
         plugin, params = "siit", _read_translator(source, ORIENTATIONS[versions])
     else:
@@ -139,10 +135,8 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
         "bg_ipv6_side": inside6,
     }
     if not beyond.strip("0.:"):  # siitperf's mark of an unused address
-        source.comments.append(
-            f"IPv6-{v4}-Real {beyond}: background traffic needs an address there "
-            "(params.bg_ipv4_side)."
-        )
+        text = "background traffic needs an address there (params.bg_ipv4_side)."
+        source.comments.append(f"IPv6-{v4}-Real {beyond}: {text}")
         return params
     return params | {"bg_ipv4_side": beyond}
 
@@ -183,10 +177,9 @@ def _read_hosts(
 
 
 def _read_router(source: Migration, version: str) -> dict[str, Any]:
-    """Return the settings for the hosts and networks on both sides of a router."""
     params: dict[str, Any] = {}
     *defaults, low, high, octet = ROUTER_HOSTS[version]
-    for (letter, side), host in zip(SIDES, defaults, strict=True):
+    for letter, side, host in zip("LR", ("left", "right"), defaults, strict=True):
         target = f"params.{side}_hosts"
         address, networks = f"IPv{version}-{letter}-Real", f"Num-{letter}-Nets"
         table = {f"{side}_ipv{version}": (address, host), f"{side}_networks": (networks, 1)}
@@ -202,18 +195,14 @@ def _read_router(source: Migration, version: str) -> dict[str, Any]:
 def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
     """Return the run file settings of a stateful test; set the device of the testbed file.
 
-    Args:
-        source: the file, with its sides swapped if the Initiator is on the right.
-        versions: IP versions of Initiator and Responder.
+    The Initiator is on the left of ``source``; the first of ``versions`` is its IP version.
     """
     source.read_string("Stateful", "1", "plugin; testbed: initiator")
     if versions not in STATEFUL_PLUGINS:
-        raise UsageError(
-            f"{source.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
-            "converted",
-            "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
-            code="invalid-foreign-file",
-        )
+        names = " to ".join(f"IPv{version}" for version in versions)
+        problem = f"{source.path}: a stateful test from {names} cannot be converted"
+        hint = "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures"
+        raise UsageError(problem, hint, code="invalid-foreign-file")
     plugin = STATEFUL_PLUGINS[versions]
     params = _read_ports(source) | _read_addresses(source, versions[0])
     _adjust_ports(source, params)
@@ -266,14 +255,10 @@ def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
             "connection: enumerate_ports is 3 here."
         )
     elif not params["enumerate_ports"]:
-        params |= {
-            "initiator_ports": {"min": FIXED_SOURCE, "max": FIXED_SOURCE},
-            "responder_ports": {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION},
-        }
-        source.comments.append(
-            f"Ports are not enumerated: they are siitperf's fixed ones, {FIXED_SOURCE} and "
-            f"{FIXED_DESTINATION}."
-        )
+        params["initiator_ports"] = {"min": FIXED_SOURCE, "max": FIXED_SOURCE}
+        params["responder_ports"] = {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION}
+        text = "Ports are not enumerated: they are siitperf's fixed ones"
+        source.comments.append(f"{text}, {FIXED_SOURCE} and {FIXED_DESTINATION}.")
     low, high = params["initiator_ports"].values()
     if low < MIN_PORT and high - low < PUBLIC_PORTS:
         source.comments.append(
@@ -302,10 +287,8 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
         params["prefix"] = str(IPv6Network((server >> 32 << 32, 96)))
         unused = source.read_address("IPv4-R-Real", "4", responder, NOT_USED)
         if unused not in (responder, "0.0.0.0"):  # noqa: S104
-            source.comments.append(
-                f"IPv4-R-Real {unused} is unused, as in siitperf: the Responder is {responder}, the "
-                "end of IPv6-R-Virt."
-            )
+            text = f"the Responder is {responder}, the end of IPv6-R-Virt."
+            source.comments.append(f"IPv4-R-Real {unused} is unused, as in siitperf: {text}")
     else:
         responder = source.read_address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
     low, params["initiator_count"], octet = _read_host_range(source, "L", "initiator", version)
@@ -359,7 +342,6 @@ def _choose_pool(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _count_ports(bounds: dict[str, int]) -> int:
-    """Return the number of ports in a range."""
     return bounds["max"] - bounds["min"] + 1
 
 

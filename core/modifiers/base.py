@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
@@ -12,12 +13,11 @@ from typing import TYPE_CHECKING, ClassVar
 from v6t.base.errors import V6tError
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
-from v6t.trials.result import ModifierCounts
+from v6t.trials.result import Measure, ModifierCounts, TrialResult
 
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.plan import Plan
-    from v6t.trials.result import Measure, TrialResult
     from v6t.trials.trial import Trial
 
 # Function that acts on the device and returns a description, or raises an error if it failed.
@@ -37,7 +37,6 @@ class Modifier:
 
     def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
         """Return the traffic of one direction with the modifier's frames added."""
-        del links
         return traffic
 
     def check_plan(self, plan: Plan) -> None:
@@ -45,7 +44,6 @@ class Modifier:
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
         """Return the action to repeat on the device during a trial, or None for no action."""
-        del trial, session
         return None
 
     def measure(self, trial: Trial, measure: Measure, session: DeviceSession) -> TrialResult:
@@ -75,10 +73,8 @@ def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[M
     """
     counts = ModifierCounts(0, 0, 0.0, "", "")
     stop = threading.Event()
-    failures: list[BaseException] = []
 
     def act() -> None:
-        """Execute the action once and count its outcome."""
         began, what, why = time.monotonic(), counts.what, ""
         try:
             what = action()
@@ -91,22 +87,16 @@ def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[M
             counts.right += not why
 
     def run() -> None:
-        """Repeat the action while the stream is sent."""
         due = time.monotonic() + trial.pause_s
         end = due + trial.total_duration_s
-        try:
-            while due < end and not stop.wait(max(0.0, due - time.monotonic())):
-                act()
-                due = max(due + interval_s, time.monotonic())
-        except BaseException as exc:  # noqa: BLE001  (raised where the trial ends)
-            failures.append(exc)
+        while due < end and not stop.wait(max(0.0, due - time.monotonic())):
+            act()
+            due = max(due + interval_s, time.monotonic())
 
-    thread = threading.Thread(target=run, name="v6t-modifier", daemon=True)
-    thread.start()
-    try:
-        yield counts
-    finally:
-        stop.set()
-        thread.join()
-    if failures:
-        raise failures[0]
+    with ThreadPoolExecutor(1) as pool:
+        actions = pool.submit(run)
+        try:
+            yield counts
+        finally:
+            stop.set()
+    actions.result()

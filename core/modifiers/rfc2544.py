@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
 from v6t.core.modifiers.base import Action, Modifier
-from v6t.intent.device import DeviceRequirements
+from v6t.intent.device import DeviceRequirements, Links
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.plan import Plan
-    from v6t.intent.device import Links
     from v6t.trials.trial import Trial
 
 FRAMES_PER_BROADCAST = 99  # test frames between two broadcasts
@@ -33,11 +32,9 @@ class Broadcast(Modifier):
         link = links.left if traffic.direction == "forward" else links.right
         kind: dict[str, object] = {"type": BROADCAST_ETHERTYPE}
         addresses = {"src": link.tester_mac, "dst": "ff:ff:ff:ff:ff:ff"}
-        layers = (
-            (Layer("Ether", {**addresses, **kind}),)
-            if link.vlan is None
-            else (Layer("Ether", addresses), Layer("Dot1Q", {"vlan": link.vlan, **kind}))
-        )
+        layers: tuple[Layer, ...] = (Layer("Ether", {**addresses, **kind}),)
+        if link.vlan is not None:
+            layers = (Layer("Ether", addresses), Layer("Dot1Q", {"vlan": link.vlan, **kind}))
         classes = tuple(replace(c, weight=FRAMES_PER_BROADCAST * c.weight) for c in traffic.classes)
         weight = sum(c.weight for c in traffic.classes)
         octets = traffic.classes[0].frame_size
@@ -64,12 +61,10 @@ class Management(Modifier):
             raise UsageError(problem, hint, code="unsupported-operation")
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action:
-        """Return the action that sends a management query to each device."""
-        for _, device in session.get_sessions():
+        devices = [device for _, device in session.get_sessions()]
+        for device in devices:
             device.management_check  # noqa: B018  (raises before any frame is sent)
-        return lambda: "; ".join(
-            [device.check_management_query() for _, device in session.get_sessions()]
-        )
+        return lambda: "; ".join([device.check_management_query() for device in devices])
 
 
 class Snmp(Management):

@@ -17,14 +17,8 @@ from v6t.analysis.blocks import (
     ReportDocument,
     ReportSection,
 )
-from v6t.analysis.compare.comparison import (
-    ComparedFigure,
-    RunComparison,
-    compare_with_first,
-    make_brief_comparison_tables,
-    make_comparison_tables,
-    summarize_comparison,
-)
+from v6t.analysis.compare import comparison as comparisons
+from v6t.analysis.compare.comparison import ComparedFigure, RunComparison
 from v6t.analysis.compare.effect import count_needed_repetitions
 from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import Percentiles
@@ -55,7 +49,7 @@ def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> RunCompari
         UsageError: the runs are not comparable.
     """
     first, *others = runs
-    compare = partial(compare_with_first, first, others, registry.load_presentations())
+    compare = partial(comparisons.compare_with_first, first, others, registry.load_presentations())
     comparison = compare(anyway=allow_differences)
     if comparison.lines and (allow_differences or not comparison.unlike):
         return comparison
@@ -74,11 +68,11 @@ def make_comparison_document(
     comparison: RunComparison, runs: Sequence[RunData] = ()
 ) -> ReportDocument:
     """Return a complete report of the comparison, with runs, figures, tables and omissions."""
-    blocks: list[Block] = [Paragraph(summarize_comparison(comparison))]
+    blocks: list[Block] = [Paragraph(comparisons.summarize_comparison(comparison))]
     if runs:
         blocks.append(_describe_runs(comparison, runs))
     blocks += [*_list_warnings(comparison), *_draw_factors(comparison)]
-    blocks += make_comparison_tables(comparison)
+    blocks += comparisons.make_comparison_tables(comparison)
     if comparison.left_out:
         blocks += [Paragraph("Not compared:"), BulletList(comparison.left_out)]
     blocks.append(Paragraph(METHOD_TEXT))
@@ -90,32 +84,26 @@ def make_comparison_document(
 def make_brief_document(comparison: RunComparison, directories: Sequence[Path]) -> ReportDocument:
     """Return a brief report of the comparison for a terminal, with the conclusion at the end.
 
-    Args:
-        directories: run directories if the runs can be repeated, else empty.
+    ``directories`` are those of the runs if these can be repeated, else empty.
     """
-    blocks = [*_list_warnings(comparison), *make_brief_comparison_tables(comparison)]
+    tables = comparisons.make_brief_comparison_tables(comparison)
+    blocks = [*_list_warnings(comparison), *tables]
     if len(comparison.left_out) > MAX_LISTED_REASONS:
         count = pluralize(len(comparison.left_out), "quantity")
         blocks.append(Paragraph(f"{count} not compared; -v prints the reasons and the intervals."))
     elif comparison.left_out:
         blocks += [Paragraph("Not compared:"), BulletList(comparison.left_out)]
-    blocks.append(Paragraph(summarize_comparison(comparison)))
+    blocks.append(Paragraph(comparisons.summarize_comparison(comparison)))
     blocks += _suggest_further_runs(comparison, directories)
     return ReportDocument("Comparison", "", [ReportSection("Differences", "differences", blocks)])
 
 
 def _describe_runs(comparison: RunComparison, runs: Sequence[RunData]) -> Table:
-    """Return a table of the compared runs, with their testers, dates and labels."""
-    rows = [
-        (
-            name,
-            make_title(run),
-            str(run.config["tester"]["kind"]),
-            str(run.manifest.get("created", ""))[:16].replace("T", " "),
-            str(run.config.get("label") or "-"),
-        )
-        for name, run in zip(comparison.runs, runs, strict=True)
-    ]
+    rows = []
+    for name, run in zip(comparison.runs, runs, strict=True):
+        tester, label = str(run.config["tester"]["kind"]), str(run.config.get("label") or "-")
+        date = str(run.manifest.get("created", ""))[:16].replace("T", " ")
+        rows.append((name, make_title(run), tester, date, label))
     columns = make_text_columns("run", "technology and device", "tester", "date (UTC)", "label")
     return make_text_table("Runs", columns, rows)
 
@@ -166,10 +154,8 @@ def _suggest_further_runs(
         options += ["--rate", str(rate_fps)]
     if limited:
         names = ", ".join(dict.fromkeys(line.benchmark for line in limited))
-        yield Paragraph(
-            f"More repetitions cannot decide {names}: the tester or the medium is the limit. "
-            "Use a faster tester."
-        )
+        text = f"More repetitions cannot decide {names}: the tester or the medium is the limit."
+        yield Paragraph(f"{text} Use a faster tester.")
     if reasons:
         yield Paragraph(f"To decide: {' and '.join(reasons)}{':' if directories else '.'}")
         outputs = {path: path.with_name(f"{path.name}-again") for path in directories}
@@ -181,7 +167,6 @@ def _suggest_further_runs(
 
 
 def _make_repetition_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
-    """Return command line options that set the number of repetitions of benchmarks."""
     settings = [
         f"{key}.repetitions={repetitions}"
         for benchmark in registry.load_installed()
@@ -195,12 +180,8 @@ def _make_repetition_options(benchmarks: Collection[str], repetitions: int) -> l
 
 def _find_common_rate(lines: Sequence[ComparedFigure]) -> int | None:
     """Return the lowest frame rate rounded down to two digits [fps]; None if no load is a rate."""
-    texts = [load for line in lines for load in line.loads]
-    rates = [
-        float(text.removesuffix(RATE_SUFFIX).replace(",", ""))
-        for text in texts
-        if text.endswith(RATE_SUFFIX)
-    ]
+    texts = [load for line in lines for load in line.loads if load.endswith(RATE_SUFFIX)]
+    rates = [float(text.removesuffix(RATE_SUFFIX).replace(",", "")) for text in texts]
     if not rates:
         return None
     unit = 10 ** max(0, math.floor(math.log10(min(rates))) - 1)
@@ -216,9 +197,8 @@ def make_published_document(directories: Sequence[Path]) -> ReportDocument:
         alike = [(r, ref) for r, ref in pairs if ref.alike]
         blocks: list[Block] = [*make_reproduction_tables(alike)]
         if not alike:
-            blocks.append(
-                Paragraph("No published result was made under the conditions of this run.")
-            )
+            text = "No published result was made under the conditions of this run."
+            blocks.append(Paragraph(text))
         differing = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs

@@ -32,11 +32,9 @@ VIEWER_TIMEOUT_S = 10.0  # reports are made only if the page was requested withi
 REPORT_INTERVAL_FACTOR = 20  # interval between reports, as a multiple of the time to make one
 MAX_LISTED_STEPS = 8  # last steps that the page lists
 MAX_CLIENTS = 16  # simultaneous connections
-CLIENT_TIMEOUT_S = 5.0
 PAGE_HTML = Path(__file__).with_name("live.html").read_text("utf-8")
 _PAGE_SCRIPT = PAGE_HTML.partition("<script>")[2].partition("</script>")[0]
-# Allows only the script of the page and requests to this server.
-CONTENT_SECURITY_POLICY = (
+CONTENT_SECURITY_POLICY = (  # allows only the page's script and requests to this server
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     f"script-src 'sha256-{b64encode(hashlib.sha256(_PAGE_SCRIPT.encode()).digest()).decode()}'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -114,10 +112,9 @@ class LiveView(Listener):
             target=self._server.serve_forever, args=(0.2,), name="v6t-live", daemon=True
         )
         if not ipaddress.ip_address(address[0]).is_loopback:
-            announce(
-                f"note: any host that reaches {self.url} can read the whole page: results, settings, "
-                "addresses, output of the device; without password or encryption"
-            )
+            problem = f"any host that reaches {self.url} can read the whole page"
+            content = "results, settings, addresses, output of the device"
+            announce(f"note: {problem}: {content}; without password or encryption")
 
     def __enter__(self) -> LiveView:
         self._thread.start()
@@ -128,7 +125,6 @@ class LiveView(Listener):
         self.close()
 
     def close(self) -> None:
-        """Stop the server and close its port."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -216,8 +212,6 @@ class LiveView(Listener):
 class _Server(ThreadingHTTPServer):
     """HTTP server that limits the number of simultaneous clients."""
 
-    daemon_threads = True
-
     def __init__(self, address: tuple[str, int], view: LiveView) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.view = view
@@ -243,7 +237,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """Request handler that serves the page, its state and the report, and rejects other hosts."""
 
-    timeout = CLIENT_TIMEOUT_S
+    timeout = 5.0  # of a silent client [s]
 
     def do_GET(self) -> None:
         server = cast(_Server, self.server)

@@ -10,26 +10,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from v6t.analysis import trend as trends
 from v6t.analysis.blocks import Block, BulletList, Drawing, Paragraph, ReportDocument, ReportSection
-from v6t.analysis.compare.likeness import (
-    ConditionDifference,
-    PointKey,
-    compare_records,
-    compare_runs,
-    index_records,
-)
+from v6t.analysis.compare import likeness
 from v6t.analysis.figures.plots import BLUE, GREY, VERMILLION, Curve, draw_series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, format_count, make_table, pluralize
-from v6t.analysis.trend import (
-    MAX_CHANCE,
-    MIN_RUNS,
-    MIN_RUNS_PER_SIDE,
-    Trend,
-    TrendSeries,
-    TrendValue,
-    find_changes,
-)
+from v6t.analysis.trend import MAX_CHANCE, MIN_RUNS, MIN_RUNS_PER_SIDE, Trend, TrendSeries
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
@@ -52,15 +39,14 @@ def find_trend(directories: Sequence[Path], order: str, min_percent: float) -> T
     Raises:
         UsageError: a directory holds no run, or one lacks the sort key.
     """
-    paths: list[Path] = []
+    unique: dict[Path, Path] = {}
     for path in directories:
         is_run = (path / CONFIG).is_file()
         runs = [path] if is_run else sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
         if not runs:
             raise make_no_run_error(path)
-        paths += runs
-    unique = {path.resolve(): path for path in paths}.values()
-    return find_trend_of_runs([*map(load_run, unique)], order, min_percent)
+        unique |= {run.resolve(): run for run in runs}
+    return find_trend_of_runs([*map(load_run, unique.values())], order, min_percent)
 
 
 def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) -> Trend:
@@ -84,15 +70,16 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) 
     last, left_out, comparable = runs[-1], [], []
     for run in runs:
         devices = last.config["dut"]["driver"], run.config["dut"]["driver"]
-        differing = [] if devices[0] == devices[1] else [ConditionDifference("device", *devices)]
-        differing += compare_runs(last, run)
+        differing = likeness.compare_runs(last, run)
+        if devices[0] != devices[1]:
+            differing.insert(0, likeness.ConditionDifference("device", *devices))
         if differing:
             left_out.append(f"{run.name}: {'; '.join(map(str, differing[:3]))}")
         else:
             comparable.append(run)
     series = []
     for each in _make_series(comparable, key, left_out):
-        changes = find_changes(each.values, each.more_is_better, min_percent)
+        changes = trends.find_changes(each.values, each.more_is_better, min_percent)
         series.append(replace(each, changes=changes, least_percent=min_percent))
     if not series:
         raise UsageError(f"{last.name} contains no benchmark with a trend", code="no-such-run")
@@ -109,14 +96,14 @@ def _make_series(
     runs: Sequence[RunData], key: Callable[[RunData], str], left_out: list[str]
 ) -> list[TrendSeries]:
     """Return a series for each result of the last run; omit records with other conditions."""
-    known, last_points = load_presentations(), index_records(runs[-1])
-    series: dict[tuple[PointKey, str], TrendSeries] = {}
+    known, last_points = load_presentations(), likeness.index_records(runs[-1])
+    series: dict[tuple[likeness.PointKey, str], TrendSeries] = {}
     for run in runs:
-        for place, record in index_records(run).items():
+        for place, record in likeness.index_records(run).items():
             if place not in last_points or not known.has_presentation(record):
                 continue
             point = " ".join(place)
-            if differing := compare_records(last_points[place], record):
+            if differing := likeness.compare_records(last_points[place], record):
                 left_out.append(f"{run.name}, {point}: {'; '.join(map(str, differing))}")
                 continue
             for result in known.find(record).list_quantities(record):
@@ -126,15 +113,13 @@ def _make_series(
                 if len(defined) < len(result.values):
                     left_out.append(f"{run.name}, {point}: {result.name} is undefined")
                     continue
-                value = TrendValue(run.name, key(run), median(defined), result.limited)
+                value = trends.TrendValue(run.name, key(run), median(defined), result.limited)
                 former = series.get((place, result.name)) or TrendSeries(
                     point, result.name, result.unit, result.more_is_better, (), ()
                 )
-                series[place, result.name] = replace(
-                    former,
-                    values=(*former.values, value),
-                    resolution=max(former.resolution, result.resolution),
-                )
+                values = (*former.values, value)
+                resolution = max(former.resolution, result.resolution)
+                series[place, result.name] = replace(former, values=values, resolution=resolution)
     return list(series.values())
 
 
@@ -148,30 +133,26 @@ def make_trend_document(trend: Trend, *, figures: bool) -> ReportDocument:
         Column[TrendSeries]("last", lambda s: _format_value(s.values[-1].value)),
         Column[TrendSeries]("conclusion", lambda s: s.words, text=True),
     )
-    blocks: list[Block] = [
-        _summarize(trend),
-        make_table(f"By {trend.order}", trend.series, columns),
-    ]
+    table = make_table(f"By {trend.order}", trend.series, columns)
+    blocks: list[Block] = [_summarize(trend), table]
     if figures:
         for number, series in enumerate(trend.series):
             caption = f"{series.point}, {series.quantity}: {series.words}."
             blocks.append(Drawing(_plot_series(series, f"trend-{number}"), caption, caption))
     if trend.left_out:
         blocks += [Paragraph("Left out:"), BulletList(trend.left_out)]
-    blocks.append(
-        Paragraph(
-            "Each value is the median of a run's repetitions. A change is reported if at most "
-            f"{MAX_CHANCE:.2%} of shuffled series show one as large. A single run far from its neighbors is "
-            f"not a change. A series needs {MIN_RUNS} runs, {MIN_RUNS_PER_SIDE} of them on either side of a "
-            "change."
-        )
+    text = (
+        "Each value is the median of a run's repetitions. A change is reported if at most "
+        f"{MAX_CHANCE:.2%} of shuffled series show one as large. A single run far from its neighbors is "
+        f"not a change. A series needs {MIN_RUNS} runs, {MIN_RUNS_PER_SIDE} of them on either side of a "
+        "change."
     )
+    blocks.append(Paragraph(text))
     section = ReportSection("Changes", "changes", blocks)
     return ReportDocument("Trend", f"{trend.runs[0]} to {trend.runs[-1]}", [section])
 
 
 def _plot_series(series: TrendSeries, name: str) -> str:
-    """Return a figure of the values, the medians and the changes of a series."""
     values, curves = [v.value for v in series.values], []
     for label, limited, marker in (("run", False, "o"), ("run limited by the tester", True, "^")):
         if places := [n for n, v in enumerate(series.values) if v.limited == limited]:
@@ -184,7 +165,6 @@ def _plot_series(series: TrendSeries, name: str) -> str:
         curves.append(Curve(label, ends, [level, level], style={"color": GREY}))
 
     def adjust(axes: Any) -> None:
-        """Mark the changes in a figure and label some of the runs."""
         for change in series.changes:
             style = {"color": VERMILLION, "linestyle": "--"}
             axes.axvline(change.place - 0.5, label=change.size, **style)
@@ -198,7 +178,6 @@ def _plot_series(series: TrendSeries, name: str) -> str:
 
 
 def _summarize(trend: Trend) -> Paragraph:
-    """Return a paragraph that states how many results changed."""
     runs, results = pluralize(len(trend.runs), "run"), pluralize(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
     if not any(s.has_enough_runs for s in trend.series):

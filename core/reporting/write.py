@@ -14,8 +14,7 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.yaml_file import check_name
 from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
 
-# Default files of a report by format; the run itself writes the CSV file.
-DEFAULT_FILES = {
+DEFAULT_FILES = {  # of a report by format; the run itself writes the CSV file
     "html": "report.html",
     "md": "report.md",
     "json": "report.json",
@@ -24,8 +23,7 @@ DEFAULT_FILES = {
 }
 # Files of a report by format, including formats written only on request.
 FILES_BY_FORMAT = {**DEFAULT_FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
-# Errors while making a report or its figures, which must not end a run.
-REPORT_ERRORS = (
+REPORT_ERRORS = (  # while making a report or its figures; they must not end a run
     *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
     *(ArithmeticError, LookupError),
 )
@@ -44,7 +42,6 @@ def write_run_report(
     """Write the report of a run and return the paths of its files.
 
     Args:
-        path: the run directory.
         output: another directory for the report; created if absent.
         formats: some of :data:`FILES_BY_FORMAT`.
         paper: reproduce the tables of this paper.

@@ -15,7 +15,7 @@ from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS
 from v6t.drivers.tester import StatefulTester, Tester
-from v6t.packets.direction import DIRECTIONS, Direction
+from v6t.packets.direction import Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.mixes import Sizes
@@ -38,13 +38,11 @@ def compile_directions(
     """Compile the streams of both directions, whose traffic ``change`` may modify first."""
     if plugin.exchange != "frames":
         return {}
-    return {
-        direction: compile_traffic(
-            change(plugin.build_sized_traffic(direction, sizes, seed)),
-            first_stream_id=FIRST_STREAM_IDS[direction],
-        )
-        for direction in DIRECTIONS
-    }
+    streams: dict[Direction, StreamSet] = {}
+    for direction, first_id in FIRST_STREAM_IDS.items():
+        traffic = change(plugin.build_sized_traffic(direction, sizes, seed))
+        streams[direction] = compile_traffic(traffic, first_stream_id=first_id)
+    return streams
 
 
 def compile_streams(
@@ -53,12 +51,8 @@ def compile_streams(
     change: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
     """Compile the streams of a frame size, including the frames of the run's modifier."""
-    return compile_directions(
-        setup.technology,
-        sizes,
-        setup.settings.seed,
-        lambda traffic: setup.add_modifier(change(traffic)),
-    )
+    plugin, seed = setup.technology, setup.settings.seed
+    return compile_directions(plugin, sizes, seed, lambda each: setup.add_modifier(change(each)))
 
 
 class Bench:
@@ -72,7 +66,6 @@ class Bench:
         record_dir: Path | None = None,
         checks_capabilities: bool = False,
     ) -> None:
-        """Store the settings; the open tester may be checked for what the benchmarks need."""
         self._setup = setup
         self._checks_capabilities = checks_capabilities
         self._loopback = loopback or setup.driver.is_cable
@@ -129,7 +122,6 @@ class Bench:
         return result
 
     def _make_two_phase_measure(self, tester: Tester) -> Measure:
-        """Return the function that measures the two phases of a trial with connections."""
         from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         if self._two_phase is None:
@@ -144,11 +136,8 @@ class Bench:
         if state is not None:
             return state
         hooks = self._setup.driver.hooks
-        count = hooks.get("count-states")
-        return HookState(
-            partial(run_hook, "flush", hooks["flush"]),
-            None if count is None else partial(run_hook, "count-states", count),
-        )
+        flush, count = partial(run_hook, "flush", hooks["flush"]), hooks.get("count-states")
+        return HookState(flush, partial(run_hook, "count-states", count) if count else None)
 
     def _send_stream(self, trial: Trial) -> TrialResult:
         """Send the stream of a trial while its event and the run's modifier act on the device."""
@@ -175,10 +164,9 @@ class Bench:
 
     def _flush_dns_cache(self) -> None:
         """Empty the DNS cache of the device (RFC 8219, section 9.2)."""
-        hook = self._setup.driver.hooks.get("flush")
         if self.session is not None:
             self.session.flush()
-        elif hook is not None and not self._setup.tester.simulates:
+        elif (hook := self._setup.driver.hooks.get("flush")) and not self._setup.tester.simulates:
             run_hook("flush", hook)
 
     def describe(self) -> dict[str, Any] | None:
@@ -196,7 +184,6 @@ class Bench:
         return self._tester.device_session()
 
     def _require_session(self) -> DeviceSession:
-        """Return the session; raise DutError without a device driver or an open tester."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session

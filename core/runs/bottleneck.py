@@ -37,11 +37,6 @@ MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
 # Offered rate above a measured one, and the smallest that is worth a trial, as multiples of it.
 RATE_FACTOR_ABOVE, MIN_RATE_FACTOR_ABOVE = 1.25, 1.02
 IDLE_SAMPLING_S = 1.5  # sampling time without load, before and after the trials
-SHARED_CPU_READING = "perf"  # includes the work of the tester on the same cores
-SHARED_CORES_WARNING = "the tester works on the same cores: these figures include its time"
-
-# Samples by period: ``before``, ``found``, ``above`` and ``after``.
-SamplesByPeriod = Mapping[str, Sequence["Sample"]]
 
 
 @dataclass(frozen=True)
@@ -73,22 +68,16 @@ def watch_device(
     sampling costs the device time.
     """
     entries: list[dict[str, Any]] = []
-    for record in _list_throughput_records(results):
-        entries += _examine_point(run_plan, record, duration_s, run_dir.path)
+    for record in results.get("results", []):
+        if record.get("benchmark") == THROUGHPUT and record.get("median"):
+            entries += _examine_point(run_plan, record, duration_s, run_dir.path)
+    if not entries:
+        problem = "this run does not contain a throughput above 0"
+        raise UsageError(problem, "give a finished run that has one", code="no-such-run")
     run_dir.write_json(BOTTLENECK, entries)
     results = {**results, "bottleneck": entries}
     write_results(run_dir.path, results)
     return results
-
-
-def _list_throughput_records(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the throughput records of a run whose median is not zero."""
-    entries = results.get("results", [])
-    records = [r for r in entries if r.get("benchmark") == THROUGHPUT and r.get("median")]
-    if not records:
-        problem = "this run does not contain a throughput above 0"
-        raise UsageError(problem, "give a finished run that has one", code="no-such-run")
-    return records
 
 
 def describe_entry(entry: Mapping[str, Any]) -> list[str]:
@@ -127,18 +116,17 @@ def _examine_point(
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
             for sample in itertools.chain(*samples.values()) if in_lab else ():
-                sample.figures.pop(SHARED_CPU_READING, None)
+                sample.figures.pop("perf", None)  # includes the tester's work on the same cores
             judged = choose_trial(trials, results, samples, run.procedure.sending_time_tolerance)
             unsustained = describe_unsustained_rate(first, results["found"], run.procedure)
             loaded = samples[judged.name]
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
             # a device that loses frames at this rate is itself the limit
             limit = "" if unsustained and lost else describe_tester_limit(record)
-            verdict = judge_device(loaded, limit, lost, shares_cores=in_lab)
-            verdicts[name] = verdict
+            verdict = verdicts[name] = judge_device(loaded, limit, lost, shares_cores=in_lab)
             evidence = (*verdict.evidence, *judged.notes)
             if in_lab:
-                evidence += (SHARED_CORES_WARNING,)
+                evidence += ("the tester works on the same cores: these figures include its time",)
             summaries = {when: summarize_samples(each).to_json() for when, each in samples.items()}
             entries.append(
                 {
@@ -164,7 +152,7 @@ def _examine_point(
 def choose_trial(
     trials: Mapping[str, Trial],
     results: Mapping[str, TrialResult],
-    samples: SamplesByPeriod,
+    samples: Mapping[str, Sequence[Sample]],
     sending_time_tolerance: float,
 ) -> JudgedTrial:
     """Return the trial above the measured rate if it is valid, else the trial at that rate."""

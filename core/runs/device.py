@@ -16,12 +16,7 @@ from typing import Any
 from v6t.base.errors import DutError, V6tError
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.options import Hook
-from v6t.drivers.duts.session.telemetry import (
-    TelemetryWatcher,
-    compute_core_shares,
-    is_polling,
-    summarize_samples,
-)
+from v6t.drivers.duts.session import telemetry
 from v6t.drivers.transport.command_log import run_logged
 from v6t.drivers.transport.contract import DeadlinePassed, Output
 from v6t.drivers.transport.process import run_program
@@ -102,8 +97,6 @@ def measure_with_event(
 
 
 MIN_SAMPLED_TRIAL_S = 3.0  # shorter trials have too few samples
-# The only reading taken during trials: others may briefly stop a device's workers or take a lock.
-LOAD_READING = "cpu"
 COUNTERS_KEY = "device"  # key of the device counters in ``results.json``
 
 
@@ -112,12 +105,13 @@ def with_device_load(measure: Measure, get_session: Callable[[], DeviceSession |
 
     def measure_with_load(trial: Trial) -> TrialResult:
         driven = get_session() if trial.total_duration_s >= MIN_SAMPLED_TRIAL_S else None
-        watchers: dict[str, TelemetryWatcher] = {}
+        watchers: dict[str, telemetry.TelemetryWatcher] = {}
         samples: dict[str, Sequence[Any]] = {}
         try:
             for name, device in driven.get_sessions() if driven is not None else ():
                 with contextlib.suppress(V6tError, OSError):
-                    watchers[name] = device.start_watcher(LOAD_READING)
+                    # other readings may briefly stop a device's workers or take a lock
+                    watchers[name] = device.start_watcher("cpu")
             result = measure(trial)
         finally:
             for name, watcher in watchers.items():
@@ -133,21 +127,19 @@ def with_device_load(measure: Measure, get_session: Callable[[], DeviceSession |
 
 
 def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
-    """Return the highest and the mean load of the cores between samples.
+    """Return the highest and the mean load of the cores between samples, given in order of time.
+
+    Returns None if the samples have no load, or the cores poll.
 
     Args:
-        samples: samples in order of time.
         began_s: when the first frame was sent [s, wall clock]; earlier samples are left out.
-
-    Returns:
-        None if the samples have no load, or the cores poll.
     """
-    if is_polling(samples):
+    if telemetry.is_polling(samples):
         return None
     times_s, busiest, mean = [], [], []
     for before, after in pairwise(samples):
-        idle = chain.from_iterable(compute_core_shares([before, after], "idle").values())
-        busy = [100 - min(100.0, max(0.0, share)) for share in idle]
+        idle = telemetry.compute_core_shares([before, after], "idle").values()
+        busy = [100 - min(100.0, max(0.0, share)) for share in chain.from_iterable(idle)]
         if busy and after.time_s > began_s:
             times_s.append(round(after.time_s - began_s, 1))
             busiest.append(round(max(busy)))
@@ -185,12 +177,10 @@ class DeviceCountRecorder:
 
 
 def _make_entry_key(entry: Mapping[str, Any]) -> str:
-    """Return a key made of the device, benchmark, frame sizes and direction of an entry."""
     return repr([entry[name] for name in ("device", "benchmark", "frame_sizes", "direction")])
 
 
 def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
-    """Return the counters of each device by its name."""
     readings = {}
     for name, device in session.get_sessions() if session is not None else ():
         with contextlib.suppress(V6tError, OSError):
@@ -200,9 +190,9 @@ def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
 
 def _compute_changes(before: Any, after: Any) -> dict[str, Any]:
     """Return the changes between two readings, and the size of the connection table at both."""
-    shape = summarize_samples([before, after])
+    shape = telemetry.summarize_samples([before, after])
     readings = {"before": before, "after": after}
-    tables = {when: summarize_samples([reading]).table for when, reading in readings.items()}
+    tables = {when: telemetry.summarize_samples([each]).table for when, each in readings.items()}
     return {
         "seconds": shape.seconds,
         "drops": shape.drops,

@@ -109,7 +109,6 @@ def _check_current_directory() -> Diagnosis:
 
 
 def _check_extensions() -> Iterator[Diagnosis]:
-    """Report the number of extensions of each kind, and extensions that fail to load."""
     groups: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
         ("device drivers", DRIVERS),
@@ -126,7 +125,6 @@ def _check_extensions() -> Iterator[Diagnosis]:
 
 
 def _check_device_programs() -> Diagnosis:
-    """Report which lab devices have their programs installed and which do not."""
     drivers = [driver for driver in list_drivers() if driver.programs]
     present = [driver.name for driver in drivers if all(driver.programs.values())]
     absent = [driver.name for driver in drivers if driver.name not in present]
@@ -179,7 +177,6 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
 
 
 def _examine_remote_device(setup: RunSetup, plugin: str | None) -> Iterator[Diagnosis]:
-    """Check a device outside the lab and yield the findings."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.session.session import Session
 
@@ -211,12 +208,10 @@ def _make_error_finding(exc: UsageError, plugin: str | None) -> Diagnosis:
 
 
 def _describe_error(exc: V6tError) -> str:
-    """Return the message of an error, followed by its hint."""
     return exc.message + (f": {exc.hint}" if exc.hint else "")
 
 
 def _list_device_findings(name: str, session: Session) -> Iterator[Diagnosis]:
-    """Yield findings about the system, protected interfaces and undo record of a device."""
     facts = session.survey()
     text = f"{facts.system}, {session.driver.name} {facts.version}"
     yield Diagnosis("device", "ok", f"{name}: {text}")

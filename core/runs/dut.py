@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,6 @@ def commit(setup: RunSetup, revert_in: int | None = None, *, replace: bool = Tru
     """Configure the device, verify it by read-back and return a message; roll back on failure.
 
     Args:
-        setup: run whose device is configured.
         revert_in: time [s] after which the rollback timer rolls back; None stops the timer.
         replace: roll back the finished configuration of another operator or for another purpose.
     """
@@ -103,12 +102,11 @@ def _check_replaceable(device: DeviceSession, setup: RunSetup) -> None:
         now = (session.driver.name, session.intent.technology, session.owner.partition(" ")[0])
         before = (status["driver"], status["technology"], configured["owner"].partition(" ")[0])
         if before != now:
-            raise DutError(
-                f"{part} is configured for {before[1]} ({before[0]}) by {configured['owner']} since "
-                f"{configured['started']}",
-                f"nothing was changed; `{setup.rollback_command}` undoes it first, or --replace does",
-                code="changed-by-another-owner",
-            )
+            commit = f"by {configured['owner']} since {configured['started']}"
+            problem = f"{part} is configured for {before[1]} ({before[0]}) {commit}"
+            undo = f"`{setup.rollback_command}` undoes it first, or --replace does"
+            hint = f"nothing was changed; {undo}"
+            raise DutError(problem, hint, code="changed-by-another-owner")
 
 
 def confirm(setup: RunSetup) -> str:
@@ -215,7 +213,6 @@ def rollback(
     """Undo what v6t configured on the device, and return messages.
 
     Args:
-        setup: run whose device is restored.
         record_dir: directory of the run, which holds a copy of the undo record.
         forget: drop the undo record even if the device could not be restored.
         by_script: run ``undo.sh`` if the record is damaged.
@@ -257,7 +254,6 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check_not_undone(status: dict[str, Any], setup: RunSetup) -> None:
-    """Raise DutError if steps of a device's configuration have been undone."""
     configured = status["configured"]
     if configured["undone"]:
         problem = f"{status['device']}: {configured['undone']} of {configured['to_undo']} steps are undone"
@@ -266,7 +262,6 @@ def _check_not_undone(status: dict[str, Any], setup: RunSetup) -> None:
 
 
 def _check_configurable(setup: RunSetup) -> None:
-    """Raise UsageError for a device that no driver configures."""
     if not setup.driver.configures_device:
         device = "device of the testbed" if setup.has_user_device else "reference device"
         problem = f"the {device} has no driver that configures it"
@@ -275,19 +270,15 @@ def _check_configurable(setup: RunSetup) -> None:
 
 def _list_lab_devices(setup: RunSetup) -> list[LabSshServer]:
     """List the lab devices that run an SSH server."""
+    from v6t.drivers.duts.lab.ssh import LabSshServer
+
     _check_configurable(setup)
     logins = setup.driver.get_logins(setup.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
-    if not names:
-        return []
-    from v6t.drivers.duts.lab.ssh import LabSshServer
-
     return [LabSshServer(name) for name in names]
 
 
-def _remove_records_of_lost_devices(
-    setup: RunSetup, record_dir: Path, ended: Collection[str]
-) -> None:
+def _remove_records_of_lost_devices(setup: RunSetup, record_dir: Path, ended: list[str]) -> None:
     """Remove a run's copies of the undo records of lab devices that no longer exist."""
     from v6t.drivers.duts.session.undo_store import remove_local_record
 

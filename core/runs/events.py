@@ -148,7 +148,6 @@ class RemainingTimeEstimator:
         self._finished = [other for other in others if other in self._measured]
 
     def record_progress(self, progress: Progress) -> None:
-        """Record which share of the stage is done."""
         steps = max(progress.steps, progress.step, 1)
         done = progress.step - (progress.verdict is None)
         self._share_done = (progress.repetition - 1 + done / steps) / max(1, progress.repetitions)
@@ -172,7 +171,6 @@ class RemainingTimeEstimator:
         )
 
     def estimate_remaining_s(self) -> float:
-        """Return the estimated remaining time of the run [s]."""
         first, elapsed_s = self._first_share or 0.0, self._compute_stage_time_s()
         find_pace = cache(self._compute_pace)
         expected_s = self.stage.expected_s * find_pace(self.stage) if self.stage else 0.0
@@ -185,7 +183,6 @@ class RemainingTimeEstimator:
         return current_s + sum(stage.expected_s * find_pace(stage) for stage in self._coming)
 
     def _compute_stage_time_s(self) -> float:
-        """Return the time spent in the current stage [s]."""
         taken_s = self._taken_s.get(self.stage, 0.0) if self.stage is not None else 0.0
         return taken_s + self._clock() - self._since
 
@@ -230,12 +227,11 @@ def make_headline(record: Record) -> str:
     if not record.measured:
         return f"{record.benchmark} not measured"
     presentation = load_presentations().find(record)
-    quantities = presentation.list_quantities(record)
-    result = next((q for q in quantities if q.headline and q.summary), None)
-    if result is None or result.summary is None:
-        return record.benchmark
-    value = presentation.format_value(result.summary.median)
-    return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
+    for result in presentation.list_quantities(record):
+        if result.headline and result.summary:
+            value = presentation.format_value(result.summary.median)
+            return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
+    return record.benchmark
 
 
 def describe_trial(current: CurrentTrial, progress: Progress | None, elapsed_s: float) -> str:

@@ -29,11 +29,7 @@ class Journal:
     """File with the trials of a run, read when it is opened and extended by each new trial."""
 
     def __init__(self, path: Path, run: str | None = None) -> None:
-        """Read the file if it exists, without changing it.
-
-        Args:
-            run: identifier of the run it must belong to; None for that of the first line.
-        """
+        """Read the file, if any, without changing it; it must belong to ``run``, if given."""
         self.path = path
         self.run = run  # identifier of the run
         self.entries: dict[str, TrialResult] = {}  # by trial key, in the order they were measured
@@ -106,7 +102,6 @@ class Journal:
             del self.entries[discarded], self.trials[discarded]
 
     def close(self) -> None:
-        """Close the file, unless it is already closed."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -152,8 +147,7 @@ def _parse_lines(
         if not isinstance(entry, dict):
             problem = f"{where}: this line is damaged"
             raise UsageError(problem, RESTORE_HINT, code="damaged-file")
-        schema = entry.get("schema")
-        if schema != SCHEMA:
+        if (schema := entry.get("schema")) != SCHEMA:
             problem = f"its schema is {schema!r}, this v6t reads '{SCHEMA}'"
             problem = f"{where}: this trial is of another version: {problem}"
             raise UsageError(problem, OTHER_VERSION_HINT, code="journal-other-version")

@@ -103,11 +103,13 @@ def _list_headers(plugin: Technology, direction: Direction, size: int | str) -> 
 
 def describe_machine() -> dict[str, Any]:
     """Return properties of this machine, such as processor and kernel; None if unreadable."""
+    text = _read_system_file("/proc/cpuinfo") or ""
+    models = re.findall(r"^model name\s*:(.*)$", text, re.MULTILINE)
     return {
         "system": platform.system(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "processor": _read_processor_name(),
+        "processor": models[0].strip() if models else platform.processor() or None,
         "cores": len(os.sched_getaffinity(0)),
         "governor": _read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "smt": _read_system_file("/sys/devices/system/cpu/smt/active"),
@@ -134,13 +136,6 @@ def find_commit() -> str | None:
     except OSError:
         return None
     return done.stdout.strip() or None
-
-
-def _read_processor_name() -> str | None:
-    """Return the name of the processor, or None if it is unknown."""
-    text = _read_system_file("/proc/cpuinfo") or ""
-    models = re.findall(r"^model name\s*:(.*)$", text, re.MULTILINE)
-    return models[0].strip() if models else platform.processor() or None
 
 
 def _read_system_file(path: str) -> str | None:

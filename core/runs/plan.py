@@ -54,7 +54,6 @@ class IdealDevice:
 
     @property
     def loopback(self) -> Measure | None:
-        """Function that measures the tester without a device; None if this is not possible."""
         return self.measure if self.setup.can_measure_tester else None
 
     def bind_point(self, point: Point) -> Point:
@@ -79,7 +78,6 @@ class IdealDevice:
     def on_progress(self, progress: Progress) -> None: ...
     def on_message(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]:
-        """Return an empty mapping, because a plan has no measurement conditions."""
         return {}
 
     def measure(self, trial: Trial) -> TrialResult:
@@ -91,10 +89,9 @@ class IdealDevice:
             self.seconds += self._compute_filling_time(connections)
         self.trials += self.trial_weight
         self.seconds += self.trial_weight * trial_s
-        result = TrialResult(
-            dict.fromkeys(list_directions(trial.mode), self._forward_frames(trial)),
-            connections=None if connections is None else self._open_connections(connections),
-        )
+        directions = dict.fromkeys(list_directions(trial.mode), self._forward_frames(trial))
+        phase_one = None if connections is None else self._open_connections(connections)
+        result = TrialResult(directions, connections=phase_one)
         self.results[trial.key] = result
         return result
 
@@ -182,14 +179,11 @@ def estimate_trials(
     return device.trials, device.seconds, rates
 
 
-# Names of stages that are not benchmarks.
-SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
-# Modes of stages without a direction.
-CONNECTIONS, QUERIES = "connections", "queries"
+SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"  # stages that are not benchmarks
+CONNECTIONS, QUERIES = "connections", "queries"  # modes of stages without a direction
 # Short trials until the tester's own capacity is found, and trials under the results' rules.
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
-# Settings that determine the compiled streams.
-_STREAM_SETTINGS = {
+_STREAM_SETTINGS = {  # they determine the compiled streams
     "plugin", "params", "links", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
 
@@ -276,11 +270,9 @@ class RunPlan:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """Warnings about the whole run."""
         return list(list_result_warnings(self.setup))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON values."""
         return {
             "run": self.setup.settings.to_json(),
             "points": [asdict(p) for p in self.points],

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from v6t.base.errors import DutError, TesterError, TranslationError
 from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.benchmarks.resolution import make_selftest_queries
+from v6t.core.config.run_setup import RunSetup
+from v6t.plugins.base import Technology
 from v6t.procedures.preflight import PREFLIGHT_FPS, TranslationCheckFailure, check_translation
 from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneError
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Queries, Trial
-
-if TYPE_CHECKING:
-    from v6t.core.config.run_setup import RunSetup
-    from v6t.plugins.base import Technology
 
 PREFLIGHT_CONNECTIONS, PREFLIGHT_CPS = 200, 2000.0
 LOOPBACK_CONNECTIONS = Connections(10_000, 5_000.0, wait_s=0.1, reuse=True)  # of self-tests
@@ -72,7 +69,6 @@ def with_loopback_setup(measure: Measure, setup: RunSetup) -> Measure:
 
 
 def _with_queries(measure: Measure, queries: Queries) -> Measure:
-    """Wrap ``measure`` so that each trial sends queries."""
     return lambda trial: measure(replace(trial, queries=queries))
 
 
@@ -112,12 +108,9 @@ def make_mismatch_error(failure: TranslationCheckFailure) -> TesterError | Trans
     where = [failure.direction] * bool(failure.direction) + [f"class {name}"] * bool(name)
     text = ", ".join(["translation incorrect", *where])
     picture = "\n" + format_frame_comparison(frames) if frames else ""
-    return TranslationError(
-        f"{text}: {failure.why}{picture}",
-        "compare the device's configuration with `v6t run --dry-run -v`, which prints the required "
-        "configuration",
-        code="translation-incorrect",
-    )
+    command = "`v6t run --dry-run -v`, which prints the required configuration"
+    hint = f"compare the device's configuration with {command}"
+    return TranslationError(f"{text}: {failure.why}{picture}", hint, code="translation-incorrect")
 
 
 def format_frame_comparison(frames: Mapping[str, str]) -> str:

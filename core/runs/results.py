@@ -20,27 +20,10 @@ from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.point import Measurement
 from v6t.core.config.run_setup import load_technology
 from v6t.core.config.settings import Settings
+from v6t.core.runs import rundir
 from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import describe_setup
-from v6t.core.runs.rundir import (
-    CONFIG,
-    CONFIG_DIGEST,
-    JOURNAL,
-    MANIFEST,
-    MEDIANS,
-    OTHER_VERSION_HINT,
-    REPETITIONS,
-    RESULTS,
-    TRIALS,
-    RunDir,
-    compute_digest,
-    format_json,
-    make_no_run_error,
-    read_config,
-    read_json_object,
-    read_optional_json,
-    report_damage,
-)
+from v6t.core.runs.rundir import CONFIG, MANIFEST, MEDIANS, REPETITIONS, RESULTS, TRIALS, RunDir
 from v6t.drivers.transport.redaction import redact_json
 from v6t.plugins.base import Technology
 from v6t.profiles.mixes import describe_sequence
@@ -57,7 +40,7 @@ def read_results(directory: Path) -> dict[str, Any]:
     """Return the content of ``results.json``, empty if the run has no results yet."""
     path = directory / RESULTS
     try:
-        content = read_optional_json(path)
+        content = rundir.read_optional_json(path)
     except UsageError as exc:
         if exc.code == "not-a-directory":
             raise
@@ -65,11 +48,10 @@ def read_results(directory: Path) -> dict[str, Any]:
     if content is None:
         return {}
     content = content if isinstance(content, dict) else {}
-    schema = content.get("schema")
-    if schema != SCHEMA:
+    if (schema := content.get("schema")) != SCHEMA:
         name = repr(schema) if isinstance(schema, str) else "none"
         problem = f"{path} is of another version: its schema is {name}, this v6t reads '{SCHEMA}'"
-        raise UsageError(problem, OTHER_VERSION_HINT, code="journal-other-version")
+        raise UsageError(problem, rundir.OTHER_VERSION_HINT, code="journal-other-version")
     if content.pop(DIGEST, None) not in (None, _compute_digest(content)):
         problem = f"{path} was changed after v6t wrote it"
         raise UsageError(problem, REWRITE_HINT, code="damaged-file")
@@ -85,7 +67,7 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 def write_results(directory: Path, content: Mapping[str, Any]) -> None:
     """Replace ``results.json``."""
-    text = format_json(make_results_document(content))
+    text = rundir.format_json(make_results_document(content))
     write_atomically(directory / RESULTS, text, durable=True)
 
 
@@ -107,7 +89,7 @@ def make_results_document(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _compute_digest(document: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a document without its digest, formatted as in the file."""
-    return compute_digest(format_json(document).encode())
+    return rundir.compute_digest(rundir.format_json(document).encode())
 
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
@@ -121,7 +103,7 @@ def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "all of it"
             problem = f"record {number} of {directory / RESULTS} is invalid: {key}: {first['msg']}"
-            raise UsageError(problem, OTHER_VERSION_HINT, code="damaged-file") from exc
+            raise UsageError(problem, rundir.OTHER_VERSION_HINT, code="damaged-file") from exc
     return records
 
 
@@ -201,20 +183,20 @@ class RunFiles:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to be measured."""
         return self.results.get("status") == COMPLETE
 
 
 def read_run(path: Path) -> RunFiles:
     """Read the files of a run directory; the run may still be in progress."""
-    with report_damage(path):
+    with rundir.report_damage(path):
         results = read_results(path)
-        manifest = read_optional_json(path / MANIFEST)
+        manifest = rundir.read_optional_json(path / MANIFEST)
         if not (path / CONFIG).is_file():
-            raise make_no_run_error(path)
-        settings = read_config(path, manifest)
+            raise rundir.make_no_run_error(path)
+        settings = rundir.read_config(path, manifest)
         # a published copy of a run has no journal, and its manifest neither status nor digest
-        is_published = manifest is not None and not {"status", CONFIG_DIGEST} & manifest.keys()
+        keys = {"status", rundir.CONFIG_DIGEST}
+        is_published = manifest is not None and not keys & manifest.keys()
         journal = read_journal(path, {} if is_published else results, manifest)
         if len({results.get("run"), journal.run} - {None, ""}) > 1:
             problem = f"{path / RESULTS} belongs to another run"
@@ -230,7 +212,7 @@ def load_run(path: Path) -> RunData:
 def make_stored_data(files: RunFiles) -> RunData:
     """Return the data of a run whose files were read."""
     results, technology = files.results or NO_RESULTS, None
-    with report_damage(files.path):
+    with rundir.report_damage(files.path):
         records = read_records(files.path, results)
         with suppress(UsageError):  # its plugin is not installed, or has changed
             technology = load_technology(files.settings)
@@ -278,8 +260,7 @@ class RunSummary:
     tester: str
     label: str
     headline: str  # first result; empty if there is none
-    state: str
-    """``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``."""
+    state: str  # "complete", "interrupted", "in progress", "translation incorrect" or "damaged"
 
 
 def list_runs(directory: Path) -> list[RunSummary]:
@@ -289,19 +270,18 @@ def list_runs(directory: Path) -> list[RunSummary]:
     """
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", code="not-a-directory")
-    places = [
-        directory,
-        *(p for depth in ("", "*/", "runs/*/") for p in directory.glob(f"{depth}*/")),
-    ]
+    places = [directory]
+    for depth in ("", "*/", "runs/*/"):
+        places += directory.glob(f"{depth}*/")
     runs = [run for place in places for run in _summarize_run(place)]
     return sorted(runs, key=lambda run: (run.created, run.path))
 
 
 def _summarize_run(path: Path) -> Iterator[RunSummary]:
     """Yield the summary of a run directory; yield nothing if it does not contain a run."""
-    config, manifest = (read_json_object(path / name) for name in (CONFIG, MANIFEST))
+    config, manifest = (rundir.read_json_object(path / name) for name in (CONFIG, MANIFEST))
     if config is None or manifest is None or "plugin" not in config:
-        if os.path.isfile(path / JOURNAL):  # False in a directory that may not be searched
+        if os.path.isfile(path / rundir.JOURNAL):  # False in a directory that may not be searched
             yield RunSummary(str(path), "", "", "", "", "", "", "damaged")
         return
     device, tester = (
@@ -316,10 +296,8 @@ def _summarize_run(path: Path) -> Iterator[RunSummary]:
 
 
 def _find_state(path: Path, manifest: dict[str, Any]) -> str:
-    """Return the state of a run as in :class:`RunSummary`."""
-    state = manifest.get("status")
     try:
-        state = str(state or read_results(path).get("status", RUNNING))
+        state = str(manifest.get("status") or read_results(path).get("status", RUNNING))
     except UsageError:
         return "damaged"
     if state != RUNNING:

@@ -9,22 +9,14 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from v6t.base import files
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
-from v6t.base.files import (
-    LOCK_NAME,
-    acquire_lock,
-    parse_json,
-    read_json,
-    read_octets,
-    report_write_errors,
-    write_atomically,
-)
 from v6t.core.config.settings import (
     RunFileSettings,
     Settings,
@@ -91,9 +83,7 @@ def check_file_not_owned(file: Path) -> None:
 
 def check_report_directory(output: Path | None, directory: Path) -> None:
     """Raise UsageError if the report of a directory would be written into another run's."""
-    if output is None or output.resolve() == directory.resolve():
-        return
-    if content := describe_content(output):
+    if output and output.resolve() != directory.resolve() and (content := describe_content(output)):
         hint = "choose another directory with -o"
         raise UsageError(f"{output} holds {content}", hint, code="file-exists")
 
@@ -103,7 +93,7 @@ def check_directory_free(path: Path) -> None:
 
     It must be absent, empty or contain only a run without trials, and must not be in that of a run.
     """
-    with report_write_errors(path):
+    with files.report_write_errors(path):
         parents = Path(os.path.realpath(path)).parents
         if outer := next((p for p in parents if (p / JOURNAL).is_file()), None):
             problem = f"{path} is in the directory of a run, {outer}"
@@ -113,33 +103,28 @@ def check_directory_free(path: Path) -> None:
         if RESULTS in entries:  # a published run has no journal
             content = read_json_object(path / RESULTS)
             begun |= content is None or bool(content.get("results"))
-    if not begun and entries.keys() <= {LOCK_NAME, LOG, *_REMOVABLE_FILES}:
+    if not begun and entries.keys() <= {files.LOCK_NAME, LOG, *_REMOVABLE_FILES}:
         return
+    problem, hint = f"{path} is not empty", "choose another directory with -o"
     if CONFIG in entries:
         problem = f"{path} holds a run already"
         hint = f"v6t resume {shlex.quote(str(path))}, or choose another -o"
-        raise UsageError(problem, hint, code="file-exists")
-    problem = f"{path} is not empty"
-    raise UsageError(problem, "choose another directory with -o", code="file-exists")
+    raise UsageError(problem, hint, code="file-exists")
 
 
-class RunDir:
+class RunDir(AbstractContextManager["RunDir"]):
     """Run directory that is locked while it is open."""
 
     def __init__(self, path: Path, *, new: bool) -> None:
-        """Create or open the directory and lock it.
-
-        Args:
-            new: whether a new run is started; otherwise the directory must contain a run.
-        """
+        """Create the directory of a ``new`` run, or open that of an existing one, and lock it."""
         self.path = path
         if new:
             check_directory_free(path)
-            with report_write_errors(path):
+            with files.report_write_errors(path):
                 path.mkdir(parents=True, exist_ok=True)
         elif not (path / CONFIG).is_file():
             raise make_no_run_error(path)
-        self._lock = acquire_lock(path)
+        self._lock = files.acquire_lock(path)
         if new:
             try:
                 check_directory_free(path)
@@ -155,23 +140,18 @@ class RunDir:
         for name in {LOG, *_REMOVABLE_FILES}:
             (self.path / name).unlink(missing_ok=True)
         self.close()
-        (self.path / LOCK_NAME).unlink(missing_ok=True)
+        (self.path / files.LOCK_NAME).unlink(missing_ok=True)
         self.path.rmdir()
 
     def write_json(self, name: str, value: Any) -> None:
-        """Replace the content of a file with a JSON value, atomically and durably."""
         self.write_text(name, format_json(value))
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the content of a file with a text, atomically and durably."""
-        write_atomically(self.path / name, text, private=name in PRIVATE_FILES, durable=True)
+        files.write_atomically(self.path / name, text, private=name in PRIVATE_FILES, durable=True)
 
     def close(self) -> None:
-        """Release the lock."""
         self._lock.release()
-
-    def __enter__(self) -> RunDir:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -190,7 +170,7 @@ def compute_digest(content: bytes) -> str:
 def read_optional_json(path: Path) -> Any:
     """Read a JSON file; None if it does not exist."""
     try:
-        return read_json(path)
+        return files.read_json(path)
     except UsageError as exc:
         if exc.code != "file-not-found":
             raise
@@ -200,7 +180,7 @@ def read_optional_json(path: Path) -> Any:
 def read_json_object(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file; None if the file is unreadable or has other content."""
     with suppress(UsageError):
-        content = read_json(path)
+        content = files.read_json(path)
         return content if isinstance(content, dict) else None
     return None
 
@@ -215,9 +195,9 @@ def read_config(path: Path, manifest: Any = None) -> Settings:
     if path.is_dir():
         path /= CONFIG
     digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
-    octets = read_octets(path)
+    octets = files.read_octets(path)
     try:
-        config = parse_json(octets)
+        config = files.parse_json(octets)
     except ValueError as exc:
         raise UsageError(f"{path} is not valid JSON: {exc}", code="invalid-json") from exc
     if digest not in (None, compute_digest(octets)):
@@ -242,12 +222,10 @@ def report_damage(directory: Path) -> Iterator[None]:
     ) as exc:
         if describe_culprit(exc) is not None:  # an extension's fault
             raise
-        raise UsageError(
-            f"{directory} contains a damaged file ({type(exc).__name__}: {exc})",
-            "restore the file; if it was not changed, this is a defect of v6t, and "
-            "`v6t --debug ...` shows the traceback",
-            code="damaged-file",
-        ) from exc
+        problem = f"{directory} contains a damaged file ({type(exc).__name__}: {exc})"
+        defect = "this is a defect of v6t, and `v6t --debug ...` shows the traceback"
+        hint = f"restore the file; if it was not changed, {defect}"
+        raise UsageError(problem, hint, code="damaged-file") from exc
 
 
 def resolve_run_path(path: Path | None) -> Path:
@@ -291,14 +269,14 @@ def find_unused_path(path: Path) -> Path:
 def write_run_files(source: Path, directory: Path) -> list[Path]:
     """Write a run file and a testbed file that repeat a run, and return their paths."""
     head = f"# The configuration of {source}, in full.\n"
-    files = make_settings_files(read_config(source))
-    return write_files({directory / name: head + to_yaml(v) for name, v in files.items()})
+    contents = make_settings_files(read_config(source))
+    return write_files({directory / name: head + to_yaml(v) for name, v in contents.items()})
 
 
 def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
     """Return a run file and a testbed file that repeat a run."""
-    files = make_settings_files(read_config(source)).values()
-    run_file, testbed = (YamlFile(source / CONFIG, to_yaml(content)) for content in files)
+    contents = make_settings_files(read_config(source)).values()
+    run_file, testbed = (YamlFile(source / CONFIG, to_yaml(content)) for content in contents)
     return run_file, testbed
 
 

@@ -21,33 +21,13 @@ from v6t.benchmarks.point import Measurement, Point
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
+from v6t.core.runs import results, rundir
 from v6t.core.runs.device import COUNTERS_KEY
 from v6t.core.runs.events import Listener, make_headline, open_log
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import add_version, format_utc_now, make_manifest
 from v6t.core.runs.plan import RunPlan, plan, plan_first_stage, plan_stage
 from v6t.core.runs.preflight import report_phase_one_failure, run_preflight
-from v6t.core.runs.results import (
-    COMPLETE,
-    INCORRECT,
-    RUNNING,
-    SCHEMA,
-    ResultWriter,
-    RunFiles,
-    make_run_data,
-    make_stored_data,
-    read_run,
-)
-from v6t.core.runs.rundir import (
-    CONFIG,
-    CONFIG_DIGEST,
-    FAILED_CHECK,
-    MANIFEST,
-    RunDir,
-    compute_digest,
-    format_json,
-    report_damage,
-)
 from v6t.core.runs.trials import TrialExecutor, make_point, make_tcp_point, remeasure_tester
 from v6t.procedures.stateful.phases import PhaseOneError
 from v6t.procedures.tester_rate import MAX_REMEASUREMENTS, compute_usable_rate
@@ -67,18 +47,18 @@ def execute(
     """
     check_capabilities(setup)
     run_plan = run_plan or plan(setup)
-    with RunDir(path, new=True) as run_dir:
+    with rundir.RunDir(path, new=True) as run_dir:
         document = make_manifest(setup.settings, setup.technology, simulated=setup.tester.simulates)
-        config = format_json(setup.settings.to_json())
-        document[CONFIG_DIGEST] = compute_digest(config.encode())
-        run_dir.write_json(MANIFEST, document)
-        run_dir.write_text(CONFIG, config)
+        config = rundir.format_json(setup.settings.to_json())
+        document[rundir.CONFIG_DIGEST] = rundir.compute_digest(config.encode())
+        run_dir.write_json(rundir.MANIFEST, document)
+        run_dir.write_text(rundir.CONFIG, config)
         try:
             with open_log(path, events) as log:
                 for warning in list_setting_warnings(setup):
                     log.on_message(f"note: {warning}")
                 journal = read_journal(path, {}, document)
-                files = RunFiles(path, setup.settings, document, {}, journal)
+                files = results.RunFiles(path, setup.settings, document, {}, journal)
                 return Runner(run_plan, run_dir, log, files).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
@@ -88,14 +68,16 @@ def execute(
 
 def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> RunData:
     """Resume an interrupted run and return its data; only load it if it is complete."""
-    with RunDir(path, new=False) as run_dir:
-        files = read_run(path)
+    with rundir.RunDir(path, new=False) as run_dir:
+        files = results.read_run(path)
         if files.is_complete:
-            return make_stored_data(files)
+            return results.make_stored_data(files)
         return measure_rest(run_dir, files, events, run_plan or plan(make_setup(files.settings)))
 
 
-def measure_rest(run_dir: RunDir, files: RunFiles, events: Listener, run_plan: RunPlan) -> RunData:
+def measure_rest(
+    run_dir: rundir.RunDir, files: results.RunFiles, events: Listener, run_plan: RunPlan
+) -> RunData:
     """Resume an interrupted run whose files were read, and return its data."""
     with open_log(run_dir.path, events) as log:
         return Runner(run_plan, run_dir, log, files).run()
@@ -109,34 +91,26 @@ class Runner:
     """
 
     def __init__(
-        self, run_plan: RunPlan, run_dir: RunDir, events: Listener, files: RunFiles
+        self, run_plan: RunPlan, run_dir: rundir.RunDir, events: Listener, files: results.RunFiles
     ) -> None:
         """Open the journal; ``files`` are the contents of the directory."""
         self._setup, self._run = run_plan.setup, run_plan.setup.settings
         self._run_dir, self._events = run_dir, events
         self._files, self._journal = files, files.journal
-        with report_damage(run_dir.path):
+        with rundir.report_damage(run_dir.path):
             manifest = files.manifest and add_version(files.manifest)
+        # the self-test, preflight or phase 1 whose failure ended the run is measured again
+        if manifest and (failed_check := manifest.pop(rundir.FAILED_CHECK, None)):
+            self._journal.discard_from(failed_check)
         self._journal.open()
-        if manifest:
-            self._store_manifest(manifest)
-        self._results = ResultWriter(run_dir, self._journal, files.results)
+        if manifest and manifest != files.manifest:
+            run_dir.write_json(rundir.MANIFEST, manifest)
+            self._files = replace(files, manifest=manifest)
+        self._results = results.ResultWriter(run_dir, self._journal, files.results)
         self._executor = TrialExecutor(run_plan, run_dir, files, events)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
-        self._status = RUNNING
+        self._status = results.RUNNING
         self._next_write = 0.0
-
-    def _store_manifest(self, manifest: dict[str, Any]) -> None:
-        """Store the manifest without the failed check that ended the run, and discard its trials.
-
-        The check is the self-test, the preflight or phase 1.
-        """
-        if failed_check := manifest.pop(FAILED_CHECK, None):
-            self._journal.discard_from(failed_check)
-            self._journal.open()
-        if manifest != self._files.manifest:
-            self._run_dir.write_json(MANIFEST, manifest)
-            self._files = replace(self._files, manifest=manifest)
 
     def run(self) -> RunData:
         """Measure all points, restore the device and return the data of the run.
@@ -152,9 +126,9 @@ class Runner:
             self._write_results()
             with report_phase_one_failure():
                 self._measure()
-            self._status = COMPLETE
+            self._status = results.COMPLETE
         except TranslationError:
-            self._status = INCORRECT
+            self._status = results.INCORRECT
             raise
         finally:
             tester = None
@@ -169,12 +143,10 @@ class Runner:
         return self.get_data()
 
     def get_data(self) -> RunData:
-        """Return the data of the run so far."""
         files = replace(self._files, results=self._results.content)
-        return make_run_data(files, self._setup.technology, [*self._results.records])
+        return results.make_run_data(files, self._setup.technology, [*self._results.records])
 
     def _measure(self) -> None:
-        """Measure every frame size of the run."""
         try:
             for number, size in enumerate(self._run.frame_sizes):
                 sizes = self._setup.technology.make_sizes(size)
@@ -207,7 +179,6 @@ class Runner:
                 self._tcp_rates = rates
 
     def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
-        """Check the translation of a few frames before a frame size is measured."""
         self._events.on_message(f"{sizes.label} octets: checking the translation")
         failure = run_preflight(self._setup, sizes, self._executor.measure_device)
         if failure is not None:
@@ -262,23 +233,18 @@ class Runner:
         try:
             measurement = self._measure_stage(benchmark, point)
             for number in range(1, MAX_REMEASUREMENTS + 1):
-                better = None
-                if self._exceeds_tester(benchmark, point, measurement):
-                    better = remeasure_tester(point, number)
+                exceeds = self._exceeds_tester(benchmark, point, measurement)
+                better = remeasure_tester(point, number) if exceeds else None
                 if better is None:
                     break
                 point, measurement = better, self._measure_stage(benchmark, better)
         except BeyondTester as exc:
             self._events.on_message(f"{place}: {benchmark.name} is not measured: {exc.message}")
             measurement = benchmark.skip(point, exc.message)
-        self._executor.counts.end(
-            self._executor.bench.session,
-            {
-                "benchmark": measurement.record.benchmark,
-                "frame_sizes": measurement.record.frame_sizes.to_json(),
-                "direction": measurement.record.direction,
-            },
-        )
+        record = measurement.record
+        names = {"benchmark": record.benchmark, "direction": record.direction}
+        entry = {**names, "frame_sizes": record.frame_sizes.to_json()}
+        self._executor.counts.end(self._executor.bench.session, entry)
         return point, measurement
 
     def _measure_stage(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
@@ -315,7 +281,7 @@ class Runner:
             COUNTERS_KEY: executor.counts.entries,
         }
         head = {
-            "schema": SCHEMA,
+            "schema": results.SCHEMA,
             "status": self._status,
             "label": self._run.label,
             "caveats": [*executor.list_warnings(), *self._list_tester_warnings()],
@@ -334,10 +300,10 @@ class Runner:
             "headline": make_headline(records[0]) if records else "",
         }
         if self._executor.failed_check:
-            content[FAILED_CHECK] = self._executor.failed_check
+            content[rundir.FAILED_CHECK] = self._executor.failed_check
         if tester:
             content["tester"] = tester
             content["finished"] = [*content.get("finished", ()), format_utc_now()]
-        text = format_json(content)
-        self._run_dir.write_text(MANIFEST, text)
+        text = rundir.format_json(content)
+        self._run_dir.write_text(rundir.MANIFEST, text)
         self._files = replace(self._files, manifest=json.loads(text))  # as another run reads it

@@ -8,7 +8,6 @@ tester sent the same streams on this machine before (``cached``). TRex cannot jo
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
@@ -22,23 +21,15 @@ from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.settings import Settings
 from v6t.core.log import LineWriter
+from v6t.core.runs import rundir
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, format_utc_now
 from v6t.core.runs.preflight import with_loopback_setup
-from v6t.core.runs.rundir import RunDir, read_json_object, read_optional_json, report_damage
+from v6t.core.runs.rundir import RunDir, compute_digest, report_damage
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
-from v6t.procedures.tester_rate import (
-    MAX_REMEASUREMENTS,
-    SelfTestSpec,
-    TesterCapacity,
-    TrialRules,
-    can_carry_more,
-    compute_usable_rate,
-    find_plausible_rate,
-    measure_plausible_capacity,
-    measure_tester_capacity,
-)
+from v6t.procedures import tester_rate
+from v6t.procedures.tester_rate import SelfTestSpec, TesterCapacity, TrialRules, compute_usable_rate
 from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
 from v6t.trials.result import Measure
@@ -73,6 +64,8 @@ def make_capacity_spec(
 ) -> SelfTestSpec:
     """Return the specification of the self-test for a frame size and mode."""
     careful, p = run.preset == "rfc", run.procedure
+    longest_s = max(p.trial_duration_s, p.final_duration_s or 0.0)
+    count = p.connections.count if opens_connections else None
     return SelfTestSpec(
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
@@ -83,12 +76,7 @@ def make_capacity_spec(
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, p.residual_wait_s),
         sending_time_tolerance=max(1.02, p.sending_time_tolerance),
-        rules=TrialRules(
-            max(p.trial_duration_s, p.final_duration_s or 0.0),
-            p.residual_wait_s,
-            p.sending_time_tolerance,
-            p.connections.count if opens_connections else None,
-        ),
+        rules=TrialRules(longest_s, p.residual_wait_s, p.sending_time_tolerance, count),
     )
 
 
@@ -108,10 +96,8 @@ class SelfTest:
     spec: SelfTestSpec  # frame size, mode and search settings of the self-test
     streams: Streams  # streams that the tester sends
     measure: Measure  # measures a trial without a device; unused if the ports cannot be connected
-    opens_connections: bool = False
-    """Whether trials establish connections; the capacity is then not stored."""
-    on_message: LineWriter = ignore_message
-    """Receives a message if the self-test is repeated or takes long trials."""
+    opens_connections: bool = False  # whether trials do; the capacity is then not stored
+    on_message: LineWriter = ignore_message  # told of a repeated self-test and of long trials
     recorded_keys: Collection[str] = ()  # keys of the trials that the run has measured so far
 
     def find_capacity(self, directory: RunDir, min_fps: float = 0.0) -> tuple[TesterCapacity, str]:
@@ -126,12 +112,12 @@ class SelfTest:
         setup, spec, can_loop_back = self.setup, self.spec, self.setup.tester.can_loop_back
         if setup.driver.is_cable and can_loop_back:
             short_spec = replace(self._with_start_rate(min_fps), rules=None)
-            seen = measure_tester_capacity(short_spec, self.measure)
+            seen = tester_rate.measure_tester_capacity(short_spec, self.measure)
             rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
             return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST_SOURCE
         if can_loop_back and (self.opens_connections or not self._is_cacheable):
             return self.measure_capacity(min_fps), THIS_RUN_SOURCE
-        used = read_optional_json(directory.path / CAPACITY_FILE) or {}
+        used = rundir.read_optional_json(directory.path / CAPACITY_FILE) or {}
         with report_damage(directory.path):
             if (stored := used.get(self.key)) is not None:
                 return TesterCapacity(spec.mode, float(stored["fps"]), (), ()), stored["source"]
@@ -146,8 +132,9 @@ class SelfTest:
 
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
         """Measure the capacity of the tester; if ``store``, also store it for later runs."""
+        measure = tester_rate.measure_plausible_capacity
         spec = self._with_start_rate(min_fps)
-        capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.on_message)
+        capacity = measure(spec, self.measure, min_fps, self.on_message)
         if store:
             self.store(capacity)
         return capacity
@@ -159,14 +146,14 @@ class SelfTest:
         """
         if self.setup.driver.is_cable or not self.setup.tester.can_loop_back:
             return None
-        if not can_carry_more(self.spec, previous.rate_fps, self.measure):
+        if not tester_rate.can_carry_more(self.spec, previous.rate_fps, self.measure):
             return None
-        self.on_message(
-            f"{self.spec.mode}: the self-test found {previous.rate_fps:,.0f} fps, but now the tester "
-            "carries far more: self-test and search are repeated"
-        )
-        number += MAX_REMEASUREMENTS
-        capacity = measure_tester_capacity(self.spec, self.measure, number, self.on_message)
+        capacity_text = f"the self-test found {previous.rate_fps:,.0f} fps"
+        text = f"{capacity_text}, but now the tester carries far more"
+        self.on_message(f"{self.spec.mode}: {text}: self-test and search are repeated")
+        measure = tester_rate.measure_tester_capacity
+        number += tester_rate.MAX_REMEASUREMENTS
+        capacity = measure(self.spec, self.measure, number, self.on_message)
         if capacity.rate_fps <= previous.rate_fps:
             return None
         if self._is_cacheable:
@@ -228,7 +215,7 @@ class SelfTest:
             *(("turned",) if links.swapped else ()),
             {d: [dict(s.trex) for s in one.streams] for d, one in sorted(self.streams.items())},
         ]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return compute_digest(json.dumps(facts, sort_keys=True).encode())
 
 
 def measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict[str, Any]]:
@@ -264,7 +251,8 @@ def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dic
                 on_message(f"{sizes.label} octets, {mode}")
                 spec = make_capacity_spec(run, sizes, mode)
                 test = SelfTest(setup, spec, streams, measure, on_message=on_message)
-                capacity = test.measure_capacity(find_plausible_rate(mode, rates), store=True)
+                min_fps = tester_rate.find_plausible_rate(mode, rates)
+                capacity = test.measure_capacity(min_fps, store=True)
                 rate_fps = rates[mode] = capacity.rate_fps
                 yield {
                     "frame_sizes": sizes_to_json(sizes),
@@ -281,7 +269,7 @@ def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dic
 
 def _read_cache() -> dict[str, dict[str, Any]]:
     """Return the stored capacities by self-test key; damaged ones are measured again."""
-    stored = read_json_object(locate_cache() / CAPACITY_FILE) or {}
+    stored = rundir.read_json_object(locate_cache() / CAPACITY_FILE) or {}
     needed = {"fps", "when"}
     return {k: v for k, v in stored.items() if isinstance(v, dict) and needed <= v.keys()}
 

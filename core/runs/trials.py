@@ -14,6 +14,7 @@ from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import make_tcp_measure
 from v6t.core.config.settings import find_short_trials
 from v6t.core.config.warnings import list_result_warnings
+from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder, with_device_load
 from v6t.core.runs.events import Listener, RemainingTimeEstimator
@@ -22,13 +23,7 @@ from v6t.core.runs.plan import CONNECTIONS, SELFTEST, RunPlan, Stage
 from v6t.core.runs.preflight import make_mismatch_error, with_loopback_setup, with_phase_one
 from v6t.core.runs.results import RunFiles
 from v6t.core.runs.rundir import RunDir
-from v6t.core.runs.tester_capacity import (
-    THIS_RUN_SOURCE,
-    SelfTest,
-    Streams,
-    make_capacity_spec,
-    make_tcp_capacity_spec,
-)
+from v6t.core.runs.tester_capacity import THIS_RUN_SOURCE, SelfTest, Streams, make_capacity_spec
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.procedures.preflight import TranslationCheckFailure, find_mismatch
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate
@@ -40,8 +35,7 @@ from v6t.trials.trial import Mode, Trial
 PROC_STAT = Path("/proc/stat")
 # Index of the steal time among the fields that add up to all CPU time (proc_stat(5)).
 STEAL_FIELD, CPU_TIME_FIELDS = 7, 8
-# Key of the steal time in the tester's figures, a share of the time of all CPUs.
-STEAL_TIME_KEY = "stolen"
+STEAL_TIME_KEY = "stolen"  # in the tester's figures: a share of the time of all CPUs
 # Smallest steal times of the median and of the worst trial that cause a warning.
 MEDIAN_STEAL_LIMIT, MAX_STEAL_LIMIT = 0.01, 0.05
 
@@ -72,7 +66,6 @@ class TrialExecutor:
         self.measure_loopback = self._decorate(self._loopback_bench)  # without a device
 
     def _decorate(self, bench: Bench) -> Measure:
-        """Return the ``measure`` function of a bench with all decorators applied."""
         watches = self.setup.settings.procedure.watch_device
         decorators: Sequence[Callable[[Measure], Measure]] = (
             partial(with_steal_time, in_lab=self.setup.tester.in_lab),
@@ -132,7 +125,6 @@ class TrialExecutor:
         ]
 
     def close(self) -> None:
-        """Restore the device and close the testers."""
         try:
             self.bench.close()
         finally:
@@ -218,7 +210,6 @@ class MeasuredPoint:
     is_planning: ClassVar[bool] = False
 
     def __init__(self, executor: TrialExecutor, sizes: Sizes, test: SelfTest) -> None:
-        """Prepare a point; nothing is measured yet."""
         self.executor = executor
         self.sizes = sizes
         label = f"{sizes.label} octets"
@@ -247,24 +238,20 @@ class MeasuredPoint:
             self.test.on_message(f"{spec.mode}: the tester's own capacity: {source}")
         if not capacity.rate_fps:
             executor.mark_failed_check()
-            raise TesterError(
-                "the tester loses frames even without a device: "
-                + (capacity.faults[0] if capacity.faults else "no rate passed"),
-                "close other programs on this machine; `v6t selftest` repeats this check",
-                code="tester-fault",
-            )
+            fault = capacity.faults[0] if capacity.faults else "no rate passed"
+            problem = f"the tester loses frames even without a device: {fault}"
+            hint = "close other programs on this machine; `v6t selftest` repeats this check"
+            raise TesterError(problem, hint, code="tester-fault")
         if stage is not None:
             executor.begin_stage(stage)
         return capacity, source
 
     @property
     def results(self) -> Mapping[str, TrialResult]:
-        """Results of all trials of the run by trial key."""
         return self.executor.journal.entries
 
     @cached_property
     def loopback(self) -> Measure | None:
-        """Function that measures the tester without a device; None if this is not possible."""
         if not self.executor.setup.can_measure_tester:
             return None
         if self.test.opens_connections:
@@ -272,7 +259,6 @@ class MeasuredPoint:
         return self.test.measure
 
     def on_progress(self, progress: Progress) -> None:
-        """Pass the progress of a step to the listeners."""
         self.executor.remaining.record_progress(progress)
         if progress.verdict is None:
             self.executor.events.on_step_start(progress)
@@ -280,7 +266,6 @@ class MeasuredPoint:
             self.executor.events.on_step_end(progress)
 
     def on_message(self, text: str) -> None:
-        """Pass a message to the listeners."""
         self.executor.events.on_message(text)
 
     def describe(self) -> dict[str, Any]:
@@ -305,12 +290,10 @@ class MeasuredPoint:
         }
 
     def vary(self, name: str, change: TrafficChange) -> Point:
-        """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
         streams = self.executor.load(self.sizes, change)
         return make_point(self.executor, self.sizes, self.test.spec.mode, streams, variant=name)
 
     def count_repetitions(self, repetitions: int) -> int:
-        """Return ``repetitions``, because a run measures all of them."""
         return repetitions
 
 
@@ -327,20 +310,14 @@ def make_point(
     setup, measure = executor.setup, executor.measure_loopback
     spec = make_capacity_spec(setup.settings, sizes, mode, opens_connections=opens_connections)
     measure = with_phase_one(measure) if opens_connections else with_loopback_setup(measure, setup)
-    test = SelfTest(
-        setup,
-        replace(spec, variant=variant),
-        streams,
-        measure,
-        opens_connections,
-        recorded_keys=executor.journal.entries.keys(),
-    )
+    spec, keys = replace(spec, variant=variant), executor.journal.entries.keys()
+    test = SelfTest(setup, spec, streams, measure, opens_connections, recorded_keys=keys)
     return _make_point(executor, sizes, test)
 
 
 def make_tcp_point(executor: TrialExecutor, streams: Streams) -> Point:
     """Return the point for TCP connections, which use the four-tuples of the streams."""
-    sizes, spec = make_tcp_capacity_spec(executor.setup)
+    sizes, spec = tester_capacity.make_tcp_capacity_spec(executor.setup)
     measure = make_tcp_measure(executor.setup, executor.measure_loopback)
     test = SelfTest(executor.setup, spec, streams, measure, True)
     return _make_point(executor, sizes, test)
@@ -349,9 +326,7 @@ def make_tcp_point(executor: TrialExecutor, streams: Streams) -> Point:
 def remeasure_tester(point: Point, number: int) -> Point | None:
     """Repeat the self-test of a point; return a new point if the capacity is higher, else None.
 
-    Args:
-        point: the point; trials of the new point get other keys.
-        number: number of the repetition, counted from 1.
+    Trials of the new point get other keys; ``number`` counts repetitions from 1.
     """
     runner = point.runner
     if not isinstance(runner, MeasuredPoint):

@@ -10,7 +10,7 @@ from v6t.analysis.report import run as run_report
 from v6t.base import files
 from v6t.base.errors import TesterError
 from v6t.core.campaigns import campaign as campaigns
-from v6t.core.runs import journal, results, rundir
+from v6t.core.runs import journal, results
 from v6t.core.runs.results import make_results_document
 from v6t.core.runs.rundir import format_json
 from v6t.tests.core.support import measure_run, remove_crash, simulate
@@ -27,7 +27,7 @@ def read_counts(monkeypatch):
         return read(path, *limit, **subject)
 
     monkeypatch.setattr(run_report, "MAX_FIGURES", 0)  # test_report.py checks figures
-    for module in (files, journal, rundir):
+    for module in (files, journal):
         monkeypatch.setattr(module, "read_octets", count)
     return counts
 
