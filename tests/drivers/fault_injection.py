@@ -9,23 +9,21 @@ from __future__ import annotations
 import os
 import re
 import signal
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
-from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceLabDevice, compute_frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.duts.remote_site import wait_until
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.lab_testers import make_tester_setup
-from v6t.tests.settings import resolve
 from v6t.tools.accuracy.impairments import Impairments
 from v6t.tools.accuracy.known_device import KnownDevice
 from v6t.tools.accuracy.study import UnchangedFrames
@@ -94,8 +92,6 @@ class Fault:
 
 @dataclass(frozen=True)
 class Observation:
-    """A trial with its result and verdict."""
-
     trial: Trial
     result: object
     verdict: object
@@ -111,17 +107,14 @@ class Observation:
 
 
 def is_failure(seen):
-    """Check whether a trial is valid and did not pass."""
     return seen.verdict.valid and not seen.verdict.passed
 
 
 def has_mismatch(seen):
-    """Check whether a valid trial failed and has a frame that differs from the reference."""
     return is_failure(seen) and seen.verdict.mismatch is not None
 
 
 def make_corrupting_device(corrupt, direction="forward"):
-    """Return a function that makes a reference device that corrupts frames of one direction."""
     return lambda technology, octets: ReferenceLabDevice(
         CorruptedOracle(technology, corrupt, direction), octets
     )
@@ -129,12 +122,11 @@ def make_corrupting_device(corrupt, direction="forward"):
 
 def make_device_with_other_rule(technology, octets):
     """Make a reference device whose rule has one inverted bit in its IPv6 prefix."""
-    run = resolve(plugin="mape-br", tester="embedded", params={"rule_ipv6": "2001:db8:cf::/51"})
-    return ReferenceLabDevice(make_setup(run).technology, octets)
+    setup = make_tester_setup("embedded", params={"rule_ipv6": "2001:db8:cf::/51"})
+    return ReferenceLabDevice(setup.technology, octets)
 
 
 def make_known_device(**impairments):
-    """Return a function that makes a known device with these impairments."""
     settings = Impairments(record_departures=False, **impairments)
     return lambda technology, octets: StartedKnownDevice(octets, settings)
 
@@ -174,13 +166,13 @@ FAULTS = (
     Fault("duplicates", f"one frame in {FRAMES_PER_DUPLICATE:,} twice", make_known_device(duplicate_every=FRAMES_PER_DUPLICATE),
           lambda seen: is_failure(seen) and seen.lost == 0
           and seen.count_frames("surplus") == seen.trial.frames // FRAMES_PER_DUPLICATE,
-          "surplus frames, exactly as many", **{**ROUTER, "rate_fps": 10_000.0, "frames": 5_000}),
+          "surplus frames, exactly as many", rate_fps=10_000.0, frames=5_000, **ROUTER),
     Fault("late", "every frame 3 ms late, where 2 ms are allowed", make_known_device(delay_us=3000),
           lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
           "every frame is late", timeout_s=0.002, **ROUTER),
     Fault("under-sends", "the tester stands still in the middle of a trial", None,
           lambda seen: not seen.verdict.valid, "the trial is invalid: the tester's fault, no loss",
-          **{**ROUTER, "rate_fps": 1000.0, "frames": 1000}),
+          rate_fps=1000.0, **ROUTER),
 )  # fmt: skip
 RESET = Fault("table-reset", "a NAT forgets its connections during a trial", None,
               lambda seen: seen.verdict.valid and seen.lost > 0, "frames from outside are lost",
@@ -216,13 +208,13 @@ class FaultBench:
 
     def __init__(self, kind):
         self.kind, self._loaded = kind, None
-        names = ("mape-br", "ipv6-router")
-        self._technologies = {name: make_tester_setup(kind, name).technology for name in names}
-        setup = make_tester_setup(kind)
-        self._links = setup.technology.links
-        known = make_known_device()(None, compute_frame_octets(self._links))
-        self._device = device = ReplaceableDevice(known)
-        self.tester = setup.tester.make(self._links, device, loopback=False, delays=True, seed=1)
+        setups = {name: make_tester_setup(kind, name) for name in ("mape-br", "ipv6-router")}
+        self._technologies = {name: setup.technology for name, setup in setups.items()}
+        links = self._technologies["mape-br"].links
+        self._octets = compute_frame_octets(links)
+        self._device = device = ReplaceableDevice(make_known_device()(None, self._octets))
+        make = setups["mape-br"].tester.make
+        self.tester = make(links, device, loopback=False, delays=True, seed=1)
         self.tester.open()
 
     def close(self):
@@ -235,7 +227,7 @@ class FaultBench:
         sizes = self._load(fault.technology)
         for attempt in range(MAX_TRIES):
             # faults depend on the number of frames since the device's start
-            self._device.replace(make_device(technology, compute_frame_octets(self._links)))
+            self._device.replace(make_device(technology, self._octets))
             rate = max(fault.rate_fps / 2**attempt, min(fault.rate_fps, SLOWEST_FPS))
             trial = Trial("planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
                           fault.frames / rate, 0.5, 0.1, frame_timeout_s=fault.timeout_s)  # fmt: skip
@@ -258,7 +250,11 @@ class FaultBench:
     @contextmanager
     def _stop_senders(self, trial):
         """Stop the sending processes from the middle of the trial until after its end."""
-        pids = list_senders(self.tester)
+        if self.kind == "embedded":
+            pids = [self.tester._senders["forward"].pid]
+        else:
+            server = self.tester.attachment.server.process.pid
+            pids = [server, *list_descendants(server)]
 
         def stop():
             wait_for_frames(self.tester.list_namespaces()["device"])
@@ -269,19 +265,10 @@ class FaultBench:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
 
-        thread = threading.Thread(target=stop)
-        thread.start()
-        try:
+        with ThreadPoolExecutor() as pool:
+            stopped = pool.submit(stop)
             yield
-        finally:
-            thread.join()
-
-
-def list_senders(tester):
-    if tester.name == "embedded":
-        return [tester._senders["forward"].pid]
-    pid = tester.attachment.server.process.pid
-    return [pid, *list_descendants(pid)]
+        stopped.result()
 
 
 def wait_for_frames(pid, side="left"):

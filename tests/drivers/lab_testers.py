@@ -3,9 +3,13 @@
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import compile_directions, make_tester
+from v6t.drivers.oracle.replay import make_frames
+from v6t.packets import trailer
+from v6t.profiles.expand import Expander
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
@@ -26,6 +30,14 @@ def compile_plugin(plugin="mape-br", size=104, **params):
     """Return a technology and its streams of a frame size."""
     technology = resolve_setup(plugin=plugin, tester="sim", params=params).technology
     return technology, compile_directions(technology, technology.make_frame_pair(size), 1)
+
+
+def make_stamped_frames(stream, numbers, nonce=7, times_ns=0):
+    """Return frames of a stream with these sequence numbers."""
+    frames = make_frames(Expander(stream), np.array(numbers))
+    trailer.stamp(frames, stream.checksum, seq=np.array(numbers), stream_id=stream.stream_id,
+                  nonce=nonce, time_ns=times_ns)  # fmt: skip
+    return frames
 
 
 @contextmanager

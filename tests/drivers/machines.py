@@ -97,7 +97,6 @@ def describe_path(device: dict[str, str]) -> str:
 
 
 def describe_versions(run: Run, version: str) -> str:
-    """Describe the versions of the devices and their systems."""
     versions = {}
     for device in run.configured_parts.values():
         if describe_path(device) == "SSH":

@@ -50,7 +50,6 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Return a name without spaces."""
         more = (self.params.get("variant"), *self.options.values())
         return "-".join([self.device, self.plugin, *(v for v in more if v)])
 
@@ -62,7 +61,6 @@ class Row:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Return the traffic modes in which the row is measured."""
         return MODES if (self.device, self.plugin) in HEADLINE else MODES[:1]
 
 
@@ -116,8 +114,6 @@ ROWS = (
           "map-t": "MAP-T: nftables and reference CE; reference BR",
       }.items()),
 )  # fmt: skip
-# Drivers of the chains' parts.
-CHAINED = ("tayga-nftables", "nftables")
 
 # Programs without a Debian package, and environment variables that name them, by driver or variant.
 NAMED = {"vpp": ("vpp", "V6T_VPP"), "snabb-lwaftr": ("snabb", "V6T_SNABB"),
@@ -138,10 +134,9 @@ def find_missing(tester: str, row: Row) -> str:
         return "no {} in PATH; {} may name one".format(*NAMED[row.program_key])
     if row.device in ("reference", "vpp"):
         return ""
-    chained = [make_driver(name, {}) for name in CHAINED] if row.device == "chain" else []
-    drivers = chained or [make_driver(row.device, row.driver_options)]
-    packages = filter(None, map(find_missing_package, drivers))
-    return next((f"needs {package}" for package in packages), "")
+    names = ("tayga-nftables", "nftables") if row.device == "chain" else (row.device,)
+    packages = (find_missing_package(make_driver(name, row.driver_options)) for name in names)
+    return next((f"needs {package}" for package in packages if package), "")
 
 
 def format_run_file(row: Row) -> str:
@@ -155,21 +150,19 @@ def format_run_file(row: Row) -> str:
         "delay_variation": {"duration_s": 0.5},
         "connections": {"count": count, "rate_cps": 4000, "wait_ms": 300},
     }  # fmt: skip
-    run = {"plugin": row.plugin, "params": row.params, "benchmarks": list(row.wanted),
-           "modes": list(row.modes), "procedure": procedure}  # fmt: skip
-    return json.dumps(run, indent=1)
+    return json.dumps({"plugin": row.plugin, "params": row.params, "benchmarks": row.wanted,
+                       "modes": row.modes, "procedure": procedure}, indent=1)  # fmt: skip
 
 
 def format_testbed_file(row: Row, tester: str) -> str:
     """Return the testbed file of a cell, with a line rate that any machine sustains."""
-    options = {"options": row.driver_options} if row.driver_options else {}
-    testbed = {"tester": {"kind": tester, "options": {"lab": True} if tester == "trex" else {}},
-               "dut": {"driver": row.device, **options}, "line_rate": LINE_RATE[tester]}  # fmt: skip
-    return json.dumps(testbed, indent=1)
+    lab = {"lab": True} if tester == "trex" else {}
+    dut = {"driver": row.device, "options": row.driver_options}
+    return json.dumps({"tester": {"kind": tester, "options": lab}, "dut": dut,
+                       "line_rate": LINE_RATE[tester]}, indent=1)  # fmt: skip
 
 
 def make_key(tester: str, row: Row) -> str:
-    """Return the key of a cell in the record."""
     return f"{tester} {row.name}"
 
 

@@ -45,12 +45,10 @@ class Run:
 
     @cached_property
     def tester(self) -> dict[str, Any]:
-        """Return the manifest's description of the tester."""
         return self._read("manifest.json")["tester"]
 
     @property
     def device(self) -> dict[str, Any]:
-        """Return the manifest's description of the device."""
         return self.tester["device"]
 
     @property
@@ -112,10 +110,8 @@ def assert_timed(record: Mapping[str, Any]) -> None:
     for direction, values in record["directions"].items():
         assert len(values["timed"]) == repetitions and min(values["timed"]) > 0, (direction, values)
         tables = {name: one for name, one in values.items() if isinstance(one, Mapping)}
-        figures = {name: one for name, one in tables.items() if "median" in one}
-        assert {*ALWAYS_FINITE[record["benchmark"]], "max"} <= set(figures)
-        for name, one in figures.items():
-            # a lost frame has an infinite delay, which is not a number
-            if sum(values["lost"]) and name not in ALWAYS_FINITE[record["benchmark"]]:
-                continue
-            assert one["median"] is not None and math.isfinite(one["median"]), (name, record)
+        medians = {name: one["median"] for name, one in tables.items() if "median" in one}
+        assert {*ALWAYS_FINITE[record["benchmark"]], "max"} <= set(medians)
+        # a lost frame has an infinite delay, which is not a number
+        for name in ALWAYS_FINITE[record["benchmark"]] if sum(values["lost"]) else medians:
+            assert medians[name] is not None and math.isfinite(medians[name]), (name, record)

@@ -50,25 +50,16 @@ def test_counts_add_up(tester, mode):
         assert shares == {"foreground": trial.frames * 9 // 10, "background": trial.frames // 10}
 
 
-def test_every_delay_belongs_to_a_received_frame(tester):
-    assert "every-frame" in tester.capabilities
-    result = tester.measure(make_trial(delays=DelayRequest()))
+def test_delays_and_ipdv_pairs_add_up(tester):
+    assert {"every-frame", "ipdv"} <= tester.capabilities
+    result = tester.measure(make_trial(delays=DelayRequest(ipdv=True)))
     for counted in result.directions.values():
-        assert set(counted.delays) == set(counted.classes)
-        for name, times in counted.delays.items():
-            count = counted.classes[name]
+        assert set(counted.delays) == set(counted.ipdv) == set(counted.classes)
+        for name, count in counted.classes.items():
+            times, pairs = counted.delays[name], counted.ipdv[name]
             assert times.frames == count.received
             assert times.frames + times.lost == count.required
             assert all(v >= 0 for v in times.values_ns)
-
-
-def test_ipdv_pairs_add_up(tester):
-    assert "ipdv" in tester.capabilities
-    result = tester.measure(make_trial(delays=DelayRequest(ipdv=True)))
-    for counted in result.directions.values():
-        assert set(counted.ipdv) == set(counted.classes)
-        for name, pairs in counted.ipdv.items():
-            count = counted.classes[name]
             assert pairs.frames + pairs.lost == count.required - 1
             if count.received == count.required:
                 assert pairs.lost == 0

@@ -39,6 +39,14 @@ from v6t.trials.trial import FlowStarts, Segment, Trial
 pytestmark = pytest.mark.slow
 
 COUNT = 2000
+FORGETFUL = {"table_replaces": True}  # device that forgets old sessions for new ones
+FEWER, MORE = {"table_entries": 93, **FORGETFUL}, {"table_off_by": 7}
+# VPP's nat44-ei has one session per address and port (RFC 4787, REQ-1).
+ENDPOINTS = {"phase_one": {"outside_endpoints": 60}, **FORGETFUL}
+READ_ONLY = {"conntrack_fixed": "read-only"}
+FIXED = {"conntrack_max": "262144", **READ_ONLY}
+WIDE = {"conntrack_max": "8388608", "conntrack_buckets": "262144", "conntrack_fixed": ""}
+PREPARED = ["flush", "count_sessions", "establish", "count_sessions"]  # calls of phase 1
 SWAPPED = [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]  # a row with source and destination exchanged
 
 
@@ -102,7 +110,6 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
     learned = table.rows[table.rows.any(axis=1)]
     ends = np.concatenate([learned[:, :size], learned[:, -4:-2]], axis=1)
     assert table.count_endpoints() == len(np.unique(ends, axis=0))
-    assert np.count_nonzero(table.rows.any(axis=1)) == COUNT - 10
 
 
 def test_largest_table_has_256_million_connections(memory):
@@ -115,10 +122,7 @@ def test_largest_table_has_256_million_connections(memory):
 
 
 def test_table_larger_than_memory_is_rejected(monkeypatch):
-    def raise_no_space(*_):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(os, "ftruncate", raise_no_space)
+    monkeypatch.setattr(os, "ftruncate", Mock(side_effect=OSError("no space left")))
     with expect_error("resource-missing", mentions="12"):
         state_table.MemoryFile(12)
 
@@ -166,14 +170,14 @@ def test_initiator_restarts_after_last_connection():
 
 
 def test_other_streams_are_judged_by_plugin(memory):
-    plugin = Nat44()
-    streams, table = compile_foreground(plugin), memory(COUNT)
-    frames = Expander(find_foreground(streams["forward"])).compute_frames(0, 5)
+    plugin, table = Nat44(), memory(COUNT)
+    streams = compile_foreground(plugin)
+    first = find_foreground(streams["forward"])
+    frames = Expander(first).compute_frames(0, 5)
     inner = connection_oracle.ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not yet bound
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, ConnectionOrder(COUNT)))
-    checksum = find_foreground(streams["forward"]).checksum
-    trailer.stamp(frames, checksum, seq=np.arange(5), stream_id=5, nonce=1, time_ns=0)
+    trailer.stamp(frames, first.checksum, seq=np.arange(5), stream_id=5, nonce=1, time_ns=0)
     assert not inner.expect("forward", frames).length.any()
     assert inner.expect("forward", frames[:0]).length.shape == (0,)
 
@@ -205,31 +209,23 @@ def translate_stamped(oracle, direction, stream, frames):
     return answer.frames
 
 
-# Offsets of source and destination port (or of the query identifier) in a frame of the plugin.
-PORTS = {
-    **dict.fromkeys([Nat44, TcpNat], (slice(34, 36), slice(36, 38))),
-    QueryNat: (slice(38, 40), slice(38, 40)),
-}
+# Places of a frame's ports (or of its query identifier) by plugin.
+PORTS = {Nat44: ([34, 35], [36, 37]), TcpNat: ([34, 35], [36, 37]), QueryNat: ([38, 39], [38, 39])}
 
 
 @pytest.mark.parametrize("reading", ["linear", "pseudorandom"])
 @pytest.mark.parametrize("kind", PORTS)
 def test_translated_connections_are_learned_and_replayed(kind, reading, memory):
-    def get_source(frames):
-        return np.hstack([frames[:, 26:30], frames[:, PORTS[kind][0]]])
-
-    def get_destination(frames):
-        return np.hstack([frames[:, 30:34], frames[:, PORTS[kind][1]]])
-
+    source_port, destination_port = PORTS[kind]
+    source, destination = [*range(26, 30), *source_port], [*range(30, 34), *destination_port]
     plugin, table, order = kind(), memory(COUNT), ConnectionOrder(COUNT, reading)
     streams = compile_directions(plugin, plugin.make_frame_pair(128), 1)
     first, answer = (find_foreground(streams[d]) for d in ("forward", "reverse"))
     opening = Expander(first).compute_frames(0, COUNT)
     # a NAT with one port number per connection
-    translated = opening.copy()
+    translated, ports = opening.copy(), np.arange(20_000, 20_000 + COUNT, dtype=">u2")
     translated[:, 26:30] = (198, 19, 0, 1)
-    numbers = np.arange(20_000, 20_000 + COUNT, dtype=">u2")
-    translated[:, PORTS[kind][0]] = numbers.view(np.uint8).reshape(-1, 2)
+    translated[:, source_port] = ports.view(np.uint8).reshape(-1, 2)
     profiled = ProfiledOracle(plugin, HeaderProfile())
     assert connection_oracle.unwrap_plugin(profiled) is plugin
     outer, inner = connection_oracle.make_connection_oracle(profiled, *streams.values())
@@ -239,25 +235,21 @@ def test_translated_connections_are_learned_and_replayed(kind, reading, memory):
     receiver.learn(first, translated, np.arange(COUNT, dtype=np.uint32), np.ones(COUNT, dtype=bool))
     report = receiver.report()
     assert report["duplicate_tuples"] == 0
-    assert report["inside_endpoints"] == len(np.unique(get_source(opening), axis=0))
+    assert report["inside_endpoints"] == len(np.unique(opening[:, source], axis=0))
     assert report["outside_endpoints"] == COUNT
     back = Replay(answer, table, order.find_connections).compute_frames(0, COUNT)
     which = order.find_connections(np.arange(COUNT))
-    assert (get_source(back) == get_destination(translated[which])).all()
-    assert (get_destination(back) == get_source(translated[which])).all()
+    assert (back[:, source + destination] == translated[which][:, destination + source]).all()
     assert not [problem for frame in back for problem in find_problems(frame.tobytes())]
     out = translate_stamped(outer, "forward", first, opening)
-    assert (get_source(out) == get_source(translated)).all()
+    assert (out[:, source] == translated[:, source]).all()
     out = translate_stamped(outer, "reverse", answer, back)
-    assert (get_destination(out) == get_source(opening[which])).all()
+    assert (out[:, destination] == opening[which][:, source]).all()
 
 
 def test_too_many_inside_endpoints_are_not_counted(monkeypatch):
     monkeypatch.setattr(state_table, "_MAX_COUNTED_CONNECTIONS", COUNT - 1)
     assert state_table.count_inside_endpoints(find_stream(Nat44()), COUNT) is None
-
-
-# --- phases --------------------------------------------------------------------------------------
 
 
 def wrap(owner, name, change):
@@ -296,12 +288,8 @@ def make_trial(**connections):
 
 
 def measure_trials(device, trials=1, **connections):
-    """Measure equal trials successively; return their results."""
     tester = TwoPhaseTester(device, device.table)
     return [tester.measure(make_trial(**connections)) for _ in range(trials)]
-
-
-PREPARED = ["flush", "count_sessions", "establish", "count_sessions"]
 
 
 def test_phase_one_is_done_in_order_before_phase_two():
@@ -338,15 +326,10 @@ def test_evaluation_of_trial_is_part_of_next_gap():
     assert second.connections.gap_s == pytest.approx(3.0 + 2.0)
 
 
-def limit_sessions(entries):
-    """Return the options of a device that forgets old sessions for new ones."""
-    return {"table_entries": entries, "table_replaces": True}
-
-
 @pytest.mark.parametrize(("entries", "calls"), [(100, ["validate"]), (93, [])])
 def test_establish_purpose_has_no_phase_two(entries, calls):
     """Fewer sessions than connections are a result; a validation is then useless."""
-    device = make_device(**limit_sessions(entries))
+    device = make_device(table_entries=entries, **FORGETFUL)
     (result,) = measure_trials(device, alpha=1.0, purpose="establish")
     assert list_calls(device) == PREPARED + calls
     assert result.connections.sessions == entries
@@ -361,11 +344,9 @@ def test_teardown_measures_flush_of_full_and_empty_table():
     assert result.connections.idle_flush_s == pytest.approx(0.1)
 
 
-OVERFLOW = ("its ring overflowed",)
-
-
 @pytest.mark.parametrize(("options", "faults"), [
-    ({"phase_one_loss": 1}, ()), ({"table_reuses": 1}, ()), ({"phase_one": {"faults": OVERFLOW}}, OVERFLOW),
+    ({"phase_one_loss": 1}, ()), ({"table_reuses": 1}, ()),
+    ({"phase_one": {"faults": ("its ring overflowed",)}}, ("its ring overflowed",)),
 ])  # fmt: skip
 def test_incomplete_or_faulty_phase_one_has_no_phase_two(options, faults):
     device = make_device(**options)
@@ -390,20 +371,19 @@ def test_only_complete_connections_are_reused(timeout_s, connections, establishe
 
 def test_concurrent_action_begins_with_phase_two():
     """The action's pause is the gap, with new and with reused connections."""
-    device, calls = make_device(), []
-
-    def measure_with_action(trial):
-        calls.append((list_calls(device)[-1], trial.pause_s))
-        return device.measure(trial)
-
-    tester = TwoPhaseTester(device, device.table, measure_with_action)
+    device = make_device()
+    action = device.calls.action
+    action.side_effect = device.measure
+    tester = TwoPhaseTester(device, device.table, action)
     connections = {"gap_s": 2.0, "reuse": True}
     trial = make_trial(**connections)
     assert [tester.measure(trial).connections.reused for _ in range(2)] == [False, True]
-    assert calls == [("count_sessions", 2.0)] * 2
+    with_action = ["count_sessions", "action", "measure"]
+    assert list_calls(device) == [*PREPARED[:-1], *with_action, *with_action]
+    assert [call.args[0].pause_s for call in action.mock_calls] == [2.0] * 2
     for purpose in ("establish", "tear-down"):
         tester.measure(make_trial(**connections, purpose=purpose))
-    assert len(calls) == 2
+    assert action.call_count == 2
 
 
 def test_lost_connections_are_established_again():
@@ -414,16 +394,11 @@ def test_lost_connections_are_established_again():
     assert not tester.measure(trial).connections.reused
 
 
-FEWER, MORE = limit_sessions(93), {"table_off_by": 7}
-# VPP's nat44-ei has one session per address and port (RFC 4787, REQ-1).
-ENDPOINTS = {"phase_one": {"outside_endpoints": 60}}
-
-
 @pytest.mark.parametrize(("options", "connections", "code", "mentions"), [
     (FEWER, {}, "phase-one-lost", "93"), (MORE, {}, "phase-one-lost", "107"),
     (FEWER, {"purpose": "tear-down"}, "phase-one-lost", "93"),
     (MORE, {"purpose": "tear-down"}, "phase-one-lost", "107"),
-    (limit_sessions(59) | ENDPOINTS, {}, "phase-one-lost", "59"),
+    ({"table_entries": 59} | ENDPOINTS, {}, "phase-one-lost", "59"),
     ({"foreign_sessions": 11}, {}, "table-not-emptied", "11"),
 ])  # fmt: skip
 def test_wrong_session_count_is_an_error(options, connections, code, mentions):
@@ -434,7 +409,7 @@ def test_wrong_session_count_is_an_error(options, connections, code, mentions):
 @pytest.mark.parametrize(("options", "before", "sessions", "expected"), [
     ({"foreign_sessions": 3}, 3, 100, 100),
     ({"foreign_sessions": 11, "table_tells": False}, None, None, 100),
-    (limit_sessions(60) | ENDPOINTS, 0, 60, 60),
+    ({"table_entries": 60} | ENDPOINTS, 0, 60, 60),
 ])  # fmt: skip
 def test_sessions_from_before_phase_one_are_not_counted(options, before, sessions, expected):
     used = measure_trials(make_device(**options))[0].connections
@@ -480,11 +455,6 @@ def test_kernel_table_limits_are_parsed():
     assert all(command.startswith("sysctl net.netfilter.nf_conntrack_max") for command in commands)
 
 
-READ_ONLY = {"conntrack_fixed": "read-only"}
-FIXED = {"conntrack_max": "262144", **READ_ONLY}
-WIDE = {"conntrack_max": "8388608", "conntrack_buckets": "262144", "conntrack_fixed": ""}
-
-
 @pytest.mark.parametrize(("driver", "sections", "count", "number", "setting"), [
     ("nftables", FIXED, 260_000, "260,000", "net.netfilter.nf_conntrack_max"),
     ("iptables", FIXED, 260_000, "260,000", "net.netfilter.nf_conntrack_max"),
@@ -524,9 +494,6 @@ def test_hook_state_flushes_and_counts_sessions():
     assert state.count_sessions() == 42
     assert HookState(flush, lambda: "what?").count_sessions() is None
     assert HookState(flush, None).count_sessions() is None
-
-
-# --- the simulated table -------------------------------------------------------------------------
 
 
 def test_simulated_connections_expire_oldest_first():

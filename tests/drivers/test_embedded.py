@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
@@ -17,6 +19,7 @@ from v6t.drivers import clock
 from v6t.drivers.lab import privilege
 from v6t.drivers.lab.workers import Worker
 from v6t.tests.core.support import COMMAND
+from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
@@ -26,6 +29,8 @@ from .faketrex import has_ended, list_descendants
 from .lab_testers import measure_passed, open_tester, write_testbed
 
 pytestmark = [pytest.mark.lab, needs_lab]
+# Each of five flows starts 50 ms after the previous one.
+STARTS = FlowStarts(5, 0.05)
 
 
 def test_lost_frames_have_an_example_and_times(tmp_path):
@@ -55,22 +60,13 @@ def tester_with_two_classes():
         yield tester, replace(trial, rate_fps=2000.0, duration_s=0.5, residual_wait_s=0.5)
 
 
-def test_frames_with_a_timeout_are_stamped_in_small_batches(tester_with_two_classes, monkeypatch):
+def test_frames_with_a_timeout_are_stamped_in_small_batches(tester_with_two_classes):
     """In a large batch, frames would wait for others, which would increase the delay that is judged."""
     tester, trial = tester_with_two_classes
-    orders, submit = {}, Worker.submit
-
-    def record(worker, request, /, **arguments):
-        orders[request] = arguments
-        submit(worker, request, **arguments)
-
-    monkeypatch.setattr(Worker, "submit", record)
-    tester.measure(replace(trial, frame_timeout_s=0.5, duration_s=0.1))
-    assert orders["send"]["timed"]
-
-
-# Each of five flows starts 50 ms after the previous one.
-STARTS = FlowStarts(5, 0.05)
+    with patch.object(Worker, "submit", autospec=True, side_effect=Worker.submit) as submit:
+        tester.measure(replace(trial, frame_timeout_s=0.5, duration_s=0.1))
+    orders = [order for order in submit.mock_calls if order.args[1] == "send"]
+    assert {order.kwargs["timed"] for order in orders} == {True}
 
 
 def test_delays_are_measured_while_flows_start(tester_with_two_classes):
@@ -123,18 +119,12 @@ def test_frames_that_wait_in_the_receive_ring_are_not_lost():
     assert (count.received, result.faults) == (count.sent, ())
 
 
-def test_stepped_clock_makes_trial_invalid(monkeypatch):
+def test_stepped_clock_makes_trial_invalid():
     """A step of the wall clock, which stamps frames, changes delays of frames in flight."""
-    real, calls = time.time_ns, []
-
-    def stepped():
-        calls.append(1)
-        return real() + (3_000_000_000 if len(calls) > clock.READINGS else 0)
-
+    real, steps = time.time_ns, chain([0] * clock.READINGS, repeat(3_000_000_000))
     with open_tester("embedded", loopback=True) as (tester, second):
         trial = replace(second, duration_s=0.2)
-        with monkeypatch.context() as patch:
-            patch.setattr(time, "time_ns", stepped)
+        with patch.object(time, "time_ns", lambda: real() + next(steps)):
             result = tester.measure(trial)
         assert not assess_trial(trial, result).valid
         assert any("the clock was stepped by +3.000000 s" in fault for fault in result.faults)
@@ -167,45 +157,22 @@ def test_killed_run_leaves_no_processes(tmp_path):
         process.kill()
         process.wait()
     wait_until(lambda: all(map(has_ended, workers)), "the end of all workers", 30)
-    wait_until(
-        lambda: not namespaces & read_namespaces(os.listdir("/proc")), "the end of namespaces", 30
-    )
+    wait_until(lambda: not namespaces & read_namespaces(os.listdir("/proc")), "their end", 30)
 
 
 # Runs a command as user nobody, with these directories at their paths: `sh -c AS_NOBODY sh DIRECTORY... -- COMMAND`.
 AS_NOBODY = """
 set -e
-keep=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$keep"
-number=0
-for path in "$@"; do
-    [ "$path" = -- ] && break
-    number=$((number + 1)); mkdir "$keep/$number"; mount --bind "$path" "$keep/$number"
-done
-number=0
+seen=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$seen"; mkdir "$seen/tmp"
 while [ "$1" != -- ]; do
-    number=$((number + 1))
-    top=/$(echo "$1" | cut -d/ -f2)
-    mountpoint -q "$top/.v6t" 2>/dev/null || [ -e "$top/.v6t" ] || {
-        mount -t tmpfs -o mode=1777 tmpfs "$top"; touch "$top/.v6t"; }
-    mkdir -p "$1"; mount --bind "$keep/$number" "$1"
-    shift
+    mkdir -p "$seen$1"; mount --bind "$1" "$seen$1"; shift
 done
 shift
-mkdir -p /tmp/v6t-nobody; chown 65534:65534 /tmp/v6t-nobody; cd /tmp/v6t-nobody
+cd "$seen"; chmod 1777 *
+for top in *; do mount --rbind "$top" "/$top"; done
+mkdir /tmp/v6t-nobody; chown 65534:65534 /tmp/v6t-nobody; cd /tmp/v6t-nobody
 exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody "$@"
 """
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="without root, all tests run as an ordinary user")
-def test_ordinary_user_has_lab_in_user_namespace():
-    """v6t enters the namespace before numpy starts threads."""
-    directories = find_hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
-    command = [*directories, "--", sys.executable, "-c", MEASURE_AS_USER]
-    words = ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *command]
-    result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
-    assert result.stdout.splitlines()[-1:] == ["user namespace True"], result
-
-
 # Measures a trial from v6t's entry point.
 MEASURE_AS_USER = """
 import os
@@ -223,24 +190,22 @@ entry.main()
 """
 
 
-def test_process_with_threads_has_hint_about_starting_python(monkeypatch):
-    def fail():
-        raise OSError(errno.EINVAL, "unshare: Invalid argument")
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root, all tests run as an ordinary user")
+def test_ordinary_user_has_lab_in_user_namespace():
+    """v6t enters the namespace before numpy starts threads."""
+    paths = {Path(p).resolve() for p in (sys.prefix, sys.base_prefix, Path(__file__).parents[2])}
+    hidden = [p for p in paths if not all(one.stat().st_mode & 1 for one in (p, *p.parents))]
+    command = [*hidden, "--", sys.executable, "-c", MEASURE_AS_USER]
+    words = ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *command]
+    result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
+    assert result.stdout.splitlines()[-1:] == ["user namespace True"], result
 
+
+def test_process_with_threads_has_hint_about_starting_python(monkeypatch):
+    fail = Mock(side_effect=OSError(errno.EINVAL, "unshare: Invalid argument"))
     monkeypatch.setattr(privilege, "find_problem", lambda: None)
     monkeypatch.setattr(privilege.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(privilege.netns, "become_root_of_new_user_namespace", fail)
-    with pytest.raises(EnvironmentLacking) as raised:
+    with expect_error("missing-permission", kind=EnvironmentLacking) as raised:
         privilege.acquire()
-    assert raised.value.code == "missing-permission"
     assert "OPENBLAS_NUM_THREADS=1" in raised.value.hint
-
-
-def find_hidden(paths):
-    """Return the topmost of these directories that an unprivileged user cannot enter."""
-    hidden = []
-    for path in dict.fromkeys(Path(path).resolve() for path in paths):
-        searchable = all(place.stat().st_mode & 1 for place in (path, *path.parents))
-        if not searchable and not any(path.is_relative_to(other) for other in hidden):
-            hidden.append(path)
-    return hidden

@@ -25,7 +25,6 @@ from v6t.drivers.lab import setup
 from v6t.drivers.oracle.connection_oracle import ConnectionTable
 from v6t.intent.device import Links
 from v6t.packets import trailer
-from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST
 from v6t.tests.expect import expect_error
@@ -34,7 +33,12 @@ from v6t.trials.connections import Connections, Tcp
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
-from .lab_testers import compile_plugin
+from .lab_testers import compile_plugin, make_stamped_frames
+
+FRAMES = 100
+PLUGIN, STREAMS = compile_plugin("nat44", 84)
+(STREAM,) = STREAMS["forward"].streams
+PHASE_ONE = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 
 
 class RecordingClient(ClientPort):
@@ -179,9 +183,10 @@ def test_final_drain_reads_all_packets():
 
 
 class FakeSendRing:
-    """Send ring that records committed frames and their departure times."""
+    """Send ring that records committed frames and their departure times; the first may stall."""
 
     refused = 0
+    first_stall_s = 0.0
 
     def __init__(self, _interface, octets):
         self._octets, self.committed = octets, []
@@ -192,6 +197,8 @@ class FakeSendRing:
 
     def commit(self, count, _lengths):
         self.committed.append((time.time_ns(), self._slots[:count].copy()))
+        if len(self.committed) == 1:
+            time.sleep(self.first_stall_s)
 
     def count_unsent(self):
         return 0
@@ -215,11 +222,7 @@ def send(monkeypatch):
 
 
 def test_stalled_sender_sends_no_burst(send, monkeypatch):
-    stalls = itertools.chain([0.2], itertools.repeat(0))
-    commit = FakeSendRing.commit
-    monkeypatch.setattr(
-        FakeSendRing, "commit", lambda *arguments: (commit(*arguments), time.sleep(next(stalls)))
-    )
+    monkeypatch.setattr(FakeSendRing, "first_stall_s", 0.2)
     ring, answer = send(timed=False, rate_fps=10_000.0)
     assert max(len(batch) for _, batch in ring.committed) <= MAX_BURST_S * 10_000 + 1
     assert answer["sending_time_s"] > 0.15 + 0.2 - MAX_BURST_S - 0.001
@@ -243,21 +246,19 @@ def test_every_timed_frame_is_stamped_before_departure(send):
     assert len(set(stamps)) > 0.9 * len(stamps)
 
 
-MILLION, BATCH_FRAMES = 1_000_000, 5000
-
-
 def test_lost_frame_among_a_million_is_identified():
     (stream,) = compile_plugin("ipv6-router", 84)[1]["forward"].streams
-    tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
-    received = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)
+    million, batch_frames = 1_000_000, 5000
+    tally = receiver.StreamTally(stream, million, 1000, np.zeros(million, dtype=bool))
+    received = np.delete(np.arange(million, dtype=np.uint32), 987_654)
     received = np.append(received, received[-1])  # a duplicate
-    for first in range(0, len(received), BATCH_FRAMES):
-        numbers = received[first : first + BATCH_FRAMES]
+    for first in range(0, len(received), batch_frames):
+        numbers = received[first : first + batch_frames]
         selected, frames = np.ones(len(numbers), dtype=bool), np.zeros((len(numbers), 66), np.uint8)
         tally.add(frames, numbers, selected, np.zeros(len(numbers), np.int64), None)
     assert tally.list_lost().tolist() == [987_654]
     count = int(np.count_nonzero(tally.seen))
-    assert (count, tally.total - count) == (MILLION - 1, 1)
+    assert (count, tally.total - count) == (million - 1, 1)
 
 
 def test_late_duplicate_of_a_received_frame_is_surplus():
@@ -271,34 +272,28 @@ def test_late_duplicate_of_a_received_frame_is_surplus():
     assert (counts["received"], counts["late"], counts["surplus"]) == (6, 2, 6 + 8)
 
 
-def fake_ring(monkeypatch, take):
-    """Replace the receive ring by a function that returns frames and their times."""
-    ring = SimpleNamespace(interface="none", count_drops=lambda: 0, release=lambda: None, take=take)
+@pytest.fixture
+def readings(monkeypatch):
+    """Provide the next readings of the receive ring: groups of frames and their times."""
+    readings = []
+    ring = Mock(interface="none", take=lambda: readings.pop(0) if readings else [])
+    ring.count_drops.return_value = 0
     monkeypatch.setattr(port, "RxRing", lambda *_: ring)
+    return readings
 
 
 @pytest.fixture
-def two_lengths(monkeypatch):
+def two_lengths(readings, monkeypatch):
     """Provide a receiver that has read a frame each 0.1 ms, alternately of two streams with two lengths."""
-    streams = compile_plugin(size=128, n="2", m="1")[1]["forward"]
-    readings = []
-    for first in (0, 10):
-        groups = []
-        for number, stream in enumerate(streams.streams):
-            expander, seq = Expander(stream), np.arange(first, first + 10)
-            frames, times = expander.compute_frames(first, 10).copy(), (2 * seq + number) * 100_000
-            marks = {"seq": seq.astype(np.uint32), "stream_id": stream.stream_id, "nonce": 7}
-            trailer.stamp(frames, expander.checksum, **marks, time_ns=times)
-            groups.append((frames, times))
-        readings.append(groups)
-    fake_ring(monkeypatch, lambda: next(batches, []))
     monkeypatch.setattr(receiver, "MAX_DELAYS", 12)
-    loaded, batches = Receiver("none", 124), iter([])
+    loaded, streams = Receiver("none", 124), compile_plugin(size=128, n="2", m="1")[1]["forward"]
     loaded.load(streams, None, "forward")
     trial = Trial("reset", "k", 128, 108, "forward", 10_000.0, 0.004)
     required = {stream.name: 20 for stream in streams.streams}
     loaded.arm(required=required, nonce=7, timed=TimedTrial(trial, (1, 1)))
-    batches = iter(readings)
+    for seq in (np.arange(10), np.arange(10, 20)):
+        both = [(s, (2 * seq + place) * 100_000) for place, s in enumerate(streams.streams)]
+        readings.append([(make_stamped_frames(s, seq, 7, times), times) for s, times in both])
     loaded.report()
     return loaded
 
@@ -359,27 +354,9 @@ def test_device_is_checked_after_requests_over_tcp(tester):
     tester._bed.check.assert_called_once()
 
 
-FRAMES = 100
-PLUGIN, STREAMS = compile_plugin("nat44", 84)
-PHASE_ONE = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
-
-
-def make_phase_one_frames(numbers, nonce, port=None):
-    """Return phase 1 frames with these sequence numbers."""
-    (stream,) = STREAMS["forward"].streams
-    rows = np.concatenate([Expander(stream).compute_frames(n, 1) for n in numbers])
-    trailer.stamp(rows, stream.checksum, seq=np.array(numbers), stream_id=stream.stream_id,
-                  nonce=nonce, time_ns=0)  # fmt: skip
-    if port is not None:
-        rows[:, 34:36] = port
-    return rows
-
-
 @pytest.fixture
-def learn(monkeypatch):
+def learn(readings):
     """Provide a function that receives frames in phase 1 of trial 5 and returns report and table rows."""
-    readings = []
-    fake_ring(monkeypatch, lambda: readings.pop() if readings else [])
     with closing(ConnectionTable()) as table:
 
         def learn(*frames):
@@ -394,9 +371,11 @@ def learn(monkeypatch):
 
 
 def test_stale_frames_in_phase_one_are_neither_counted_nor_learned(learn):
-    frames = make_phase_one_frames(range(FRAMES), 5)
+    frames = make_stamped_frames(STREAM, range(FRAMES), 5)
+    stale = make_stamped_frames(STREAM, range(60, FRAMES), 4)
+    stale[:, 34:36] = 0x99  # the source port
     _, expected = learn(frames)
-    report, rows = learn(make_phase_one_frames(range(60, FRAMES), 4, port=0x99), frames.copy())
+    report, rows = learn(stale, frames.copy())
     counted = report["classes"]["fg"]
     assert (counted["received"], counted["surplus"]) == (FRAMES, 0)
     assert report["health"]["stale"] == 40
@@ -404,7 +383,7 @@ def test_stale_frames_in_phase_one_are_neither_counted_nor_learned(learn):
 
 
 def test_frames_with_impossible_numbers_are_not_stale(learn):
-    report, _ = learn(make_phase_one_frames([FRAMES, FRAMES + 1], 5))
+    report, _ = learn(make_stamped_frames(STREAM, [FRAMES, FRAMES + 1], 5))
     assert (report["health"]["stale"], report["health"]["misnumbered"]) == (0, 2)
 
 

@@ -1,7 +1,7 @@
 """Every tester finds every injected fault and reports no others."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -43,10 +43,9 @@ def test_table_reset_during_trial_is_found(kind):
         def measure():
             for _ in range(fault_injection.MAX_TRIES):
                 lab.use(connections, **changes)  # passes without a fault, and fills the table
-                thread = threading.Thread(target=reset)
-                thread.start()
-                result = lab.bench.measure(trial)
-                thread.join()
+                with ThreadPoolExecutor() as pool:
+                    pool.submit(reset)
+                    result = lab.bench.measure(trial)
                 tolerance = fault_injection.SENDING_TIME_TOLERANCE
                 verdict = assess_trial(trial, result, sending_time_tolerance=tolerance)
                 if result.connections.is_complete and verdict.valid:

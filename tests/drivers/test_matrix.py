@@ -106,10 +106,7 @@ def test_virtual_machines_have_complete_known_rows_only():
 @pytest.mark.lab
 @pytest.mark.alone
 @needs_lab
-@pytest.mark.skipif(
-    not os.environ.get("SIITPERF_DIR"),
-    reason="needs siitperf: set SIITPERF_DIR to the directory with siitperf-tp",
-)
+@pytest.mark.skipif(not os.environ.get("SIITPERF_DIR"), reason="needs siitperf-tp in SIITPERF_DIR")
 def test_both_testers_find_rate_of_same_device(monkeypatch):
     monkeypatch.setattr(peers, "list_testers", lambda case: ["embedded", "siitperf"])
     case = replace(peers.CASES["ipv6"], upper_fps=20_000.0, resolution_fps=10_000.0)

@@ -7,8 +7,9 @@ import queue
 import time
 import types
 from contextlib import closing
+from dataclasses import replace
 from itertools import cycle
-from unittest.mock import Mock, call
+from unittest.mock import ANY, Mock, call
 
 import numpy as np
 import pytest
@@ -27,15 +28,7 @@ from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import tester as trex_tester
 from v6t.drivers.trex.client import worker
 from v6t.drivers.trex.kind import Trex
-from v6t.intent.device import (
-    BackgroundVlan,
-    DeviceIntent,
-    Link,
-    LinkIntent,
-    Links,
-    make_host_arguments,
-)
-from v6t.intent.families import RouterConfig
+from v6t.intent.device import BackgroundVlan, Link, LinkIntent, Links, make_host_arguments
 from v6t.plugins.siit import Siit
 
 from .duts.remote_site import wait_until
@@ -62,9 +55,9 @@ def make_solicitation(target=HOST6, source=ROUTER6, to="ff02::1:ff00:2", hop_lim
     return frame / packet / ICMPv6NDOptSrcLLAddr(lladdr=DEVICE)
 
 
-def get_answer(frame, hosts=None):
-    answer = (hosts or make_hosts()).answer(bytes(frame))
-    return None if answer is None else Ether(answer)
+def get_answer(frame, hosts):
+    answer = hosts.answer(bytes(frame))
+    return answer and Ether(answer)
 
 
 def build_frame(*layers, dst=DEVICE):
@@ -118,8 +111,8 @@ def test_background_vlan_has_a_separate_host():
     background = BackgroundVlan(vlan=8, device=f"{router}/64", tester=tester)
     link = Link(tester_mac=TESTER, dut_mac=DEVICE, vlan=7, background=background)
     side = LinkIntent([f"{ROUTER4}/24"], {HOST4: TESTER})
-    emulated = DeviceIntent("x", RouterConfig(), Links(link), side).emulated_links.left
-    hosts = Hosts(**make_host_arguments(emulated))
+    intent = replace(Siit().make_dut_intent(), links=Links(link), left=side)
+    hosts = Hosts(**make_host_arguments(intent.emulated_links.left))
     solicitation = make_solicitation(tester, router)
     reply = get_answer(tag(7, make_request()), hosts)
     assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, HOST4)
@@ -169,36 +162,18 @@ def test_answers_and_learning_are_separate_options(link, answers, introduces, tm
     assert bool(hosts and get_answer(request, hosts)) is answers
 
 
-class Again(Exception):
-    """Fake of ``zmq.Again``, which is raised at timeouts."""
-
-
 class FakeSocket:
-    """Fake ZeroMQ socket with queues of received and sent frames."""
+    """Fake ZeroMQ socket with a queue of received frames, which is empty after a timeout."""
 
     def __init__(self):
-        self.received, self.sent = queue.Queue(), []
-        self.full, self.attempts = False, 0
-        self.setsockopt, self.close = Mock(), Mock()
+        self.received = queue.Queue()
+        self.setsockopt, self.send, self.close = Mock(), Mock(), Mock()
 
     def bind(self, endpoint):
         self.port = int(endpoint[-1])
 
     def recv(self):
-        try:
-            frame = self.received.get(timeout=self.setsockopt.call_args.args[1] / 1000)
-        except queue.Empty:
-            raise Again from None
-        if frame is None:
-            raise OSError("gone")
-        return frame
-
-    def send(self, frame, flags):
-        assert flags == worker.DONTWAIT
-        self.attempts += 1
-        if self.full:
-            raise Again
-        self.sent.append(frame)
+        return self.received.get(timeout=self.setsockopt.call_args.args[1] / 1000)
 
 
 @pytest.fixture
@@ -206,7 +181,7 @@ def responder_sockets(tmp_path):
     """Provide the responder of two ports and their sockets."""
     sockets = FakeSocket(), FakeSocket()
     context = Mock(**{"socket.side_effect": sockets})
-    zmq = types.SimpleNamespace(PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: context)
+    zmq = types.SimpleNamespace(PAIR=0, RCVTIMEO=27, Again=queue.Empty, Context=lambda: context)
     hosts = {0: make_hosts(), 1: make_hosts(("198.19.0.2",), ())}
     with closing(worker.NeighborResponder(zmq, str(tmp_path), hosts)) as responder:
         wait_until(lambda: all(hasattr(socket, "port") for socket in sockets), "both sockets")
@@ -217,23 +192,24 @@ def test_answers_taken_by_trex_are_counted_by_port(responder_sockets):
     responder, left, right = responder_sockets
     left.received.put(bytes(make_request()))
     left.received.put(bytes(make_request("198.18.0.3")))
-    wait_until(lambda: left.sent, "an answer")
+    wait_until(lambda: left.send.called, "an answer")
     with responder.pause():
         assert responder.sent == {0: 1, 1: 0}
         left.received.put(bytes(make_request()))
-        assert len(left.sent) == 1, "no request is answered while counters are read"
-    wait_until(lambda: len(left.sent) == 2, "another answer")
-    left.full = True
+        assert left.send.call_count == 1, "no request is answered while counters are read"
+    wait_until(lambda: left.send.call_count == 2, "another answer")
+    left.send.side_effect = queue.Empty  # TRex takes no frame
     left.received.put(bytes(make_request()))
-    wait_until(lambda: left.attempts == 3, "an attempt")
+    wait_until(lambda: left.send.call_count == 3, "an attempt")
     with responder.pause():
         assert responder.sent == {0: 2, 1: 0}
-    assert (len(left.sent), right.sent) == (2, [])
+    left.send.assert_called_with(ANY, worker.DONTWAIT)
+    right.send.assert_not_called()
 
 
 def test_dead_socket_is_reported_without_waiting(responder_sockets):
     responder, left, _ = responder_sockets
-    left.received.put(None)
+    left.recv = Mock(side_effect=OSError("gone"))
 
     def read_counters():
         while True:

@@ -14,7 +14,9 @@ from v6t.trials.trial import Trial
 
 from .lab_testers import measure_passed
 
+pytestmark = [pytest.mark.lab, needs_lab]
 SIZE = 128
+TRIAL = Trial("throughput", "t", SIZE, SIZE, "bidirectional", 1000.0, 0.25, 0.2, 0.1)
 
 
 @contextmanager
@@ -26,11 +28,6 @@ def open_bench(plugin, faults=None):
         yield tester
 
 
-TRIAL = Trial("throughput", "t", SIZE, SIZE, "bidirectional", 1000.0, 0.25, 0.2, 0.1)
-
-
-@pytest.mark.lab
-@needs_lab
 @pytest.mark.parametrize("kind", foreign.ALL)
 def test_foreground_returns_and_negative_traffic_is_dropped(kind):
     with open_bench(kind()) as tester:
@@ -42,12 +39,9 @@ def test_foreground_returns_and_negative_traffic_is_dropped(kind):
             assert counted.control == 0
 
 
-@pytest.mark.lab
-@needs_lab
-@pytest.mark.parametrize(
-    ("kind", "octet", "field"),
-    [(foreign.OverTcp, 47, "TCP flags"), (foreign.GreTunnel, 45, "inner IPv6 hop limit")],
-)
+@pytest.mark.parametrize(("kind", "octet", "field"), [
+    (foreign.OverTcp, 47, "TCP flags"), (foreign.GreTunnel, 45, "inner IPv6 hop limit"),
+])  # fmt: skip
 def test_corrupted_field_is_named(kind, octet, field):
     with open_bench(kind(), Faults(corrupt_octet=octet)) as tester:
         counted = tester.measure(replace(TRIAL, mode="forward")).directions["forward"]

@@ -1,7 +1,7 @@
 """Real frames of the embedded tester and of TRex: counts, comparison and neighbor resolution."""
 
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -13,6 +13,15 @@ from .test_trex_counting import CONTROL_FRAMES
 
 pytestmark = pytest.mark.parametrize("kind", REAL)
 RESOLVED = "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
+# Sends frames from the device's right interface.
+CONTROL_TRAFFIC = """
+import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(("right", 0))
+for _ in range(20):
+    for frame in sys.argv[1:]:
+        out.send(bytes.fromhex(frame))
+"""
 
 
 def test_wrong_bit_of_rule_is_shown_with_expected_frame(kind):
@@ -65,35 +74,22 @@ def test_router_needs_learning_frames_of_tester_without_answers(
         assert bool(tester.describe()["learning_on"]) == (learning == "true")
 
 
-# Sends frames from the device's right interface.
-CONTROL_TRAFFIC = """
-import socket, sys
-out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-out.bind(("right", 0))
-for _ in range(20):
-    for frame in sys.argv[1:]:
-        out.send(bytes.fromhex(frame))
-"""
-
-
 def test_frames_originated_by_device_are_not_counted(kind):
     """TRex counts by ports, whose counters include control frames."""
     options = {"counting": "ports"} if kind == "trex" else {}
     frames = [bytes(frame).hex() for name, frame in CONTROL_FRAMES.items() if "VLAN" not in name]
     with open_tester(kind, options=options) as (tester, trial):
-        device, answers = tester._bed.lab.device, []
 
         def send_control_frames():
             wait_for_frames(tester.list_namespaces()["device"])
             command = [sys.executable, "-IS", "-c", CONTROL_TRAFFIC, *frames]
-            answers.append(device.ask("run", command=command))
+            return tester._bed.lab.device.ask("run", command=command)
 
-        thread = threading.Thread(target=send_control_frames)
-        thread.start()
         slow = replace(trial, mode="forward", rate_fps=500.0, duration_s=2.5)
-        result = tester.measure(slow)
-        thread.join()
-        assert answers == [(0, "")]
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(send_control_frames)
+            result = tester.measure(slow)
+        assert answer.result() == (0, "")
         counted = result.directions["forward"]
         assert counted.control == 20 * len(frames)
         assert counted.count_frames("surplus") == 0

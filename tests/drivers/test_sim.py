@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
-from v6t.core.config.plugins import load_technology_type
-from v6t.core.runs.bench import compile_directions
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.tests.procedures.support import make_sim
 from v6t.trials.trial import DelayRequest, DeviceEvent, Segment, Trial
+
+from .lab_testers import compile_plugin
 
 TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
 
@@ -101,10 +101,9 @@ def test_virtual_time_advances_by_trial_length():
 
 
 def test_negative_traffic_is_dropped_and_not_timed():
-    plugin = load_technology_type("mape-br")
-    technology = plugin(plugin.params_model(n=10, m=9, negative_percent=10))
+    technology, streams = compile_plugin(n="10", m="9", negative_percent="10")
     tester = SimTester(SimOptions(capacity_fps=500.0))
-    tester.load(compile_directions(technology, technology.make_frame_pair(104), 1), technology)
+    tester.load(streams, technology)
     trial = replace(TRIAL, mode="bidirectional", delays=DelayRequest(tags=100))
     for counted in tester.measure(trial).directions.values():
         assert sum(c.required for c in counted.classes.values()) == 10_000

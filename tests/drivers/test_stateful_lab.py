@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ ESTABLISH = Connections(COUNT, 3000.0, wait_s=0.3, alpha=1.0, purpose="establish
 USE = replace(ESTABLISH, purpose="prepare", alpha=None, reuse=True)
 
 
-class StatefulLab:
+class StatefulLab(AbstractContextManager):
     """Lab with a stateful device and a tester with loaded streams."""
 
     def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
@@ -46,21 +46,13 @@ class StatefulLab:
         self.bench = Bench(setup, loopback=loopback)
         self.bench.load(compile_streams(setup, self.sizes))
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
         self.bench.close()
 
     def trial(self, connections, mode="bidirectional", **changes):
-        defaults = {
-            "rate_fps": 2.0 * self.frames,
-            "duration_s": 0.5,
-            "residual_wait_s": 0.4,
-            "pause_s": 0.1,
-        }
-        return Trial("test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, **{**defaults, **changes},
-                     connections=connections)  # fmt: skip
+        changes = {"rate_fps": 2.0 * self.frames, "duration_s": 0.5, **changes}
+        return Trial("test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, residual_wait_s=0.4,
+                     pause_s=0.1, connections=connections, **changes)  # fmt: skip
 
     def establish(self, connections=ESTABLISH):
         """Repeat phase 1 until it passes; return its result."""
@@ -95,25 +87,26 @@ class StatefulLab:
         return result.connections
 
     def run_in_device(self, command):
-        """Run a command in the device's namespace and return its output."""
         pid = self.bench.open().list_namespaces()["device"]
         words = ["nsenter", "-t", str(pid), "-n", "sh", "-ec", command]
         return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     @contextmanager
-    def limit_connections(self, limit, verdict):
-        """Limit connections by a rule, because the limit of the table applies to the whole host."""
-        self.run_in_device(
-            "nft add table ip small; "
-            "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
-            f"nft add rule ip small forward ct state new ct count over {limit} counter {verdict}"
-        )
+    def add_rule(self, hook, rule):
+        """Drop or reject frames by a rule; a limit of the table would apply to the whole host."""
+        table = f"table ip small {{ chain limits {{ type filter hook {hook}; {rule}; }}; }}"
+        self.run_in_device(f"nft '{table}'")
         try:
-            yield Conditions(self.sizes.ipv6, self.sizes.ipv4, "forward", residual_wait_s=0.2,
-                             pause_s=0.0, loss_tolerance=0.0, sending_time_tolerance=1.5,
-                             invalid_retries=TRIES)  # fmt: skip
+            yield
         finally:
             self.run_in_device("nft delete table ip small")
+
+    def make_capacity_spec(self, first, most, rate_cps, **more):
+        conditions = Conditions(self.sizes.ipv6, self.sizes.ipv4, "forward", residual_wait_s=0.2,
+                                pause_s=0.0, loss_tolerance=0.0, sending_time_tolerance=1.5,
+                                invalid_retries=TRIES)  # fmt: skip
+        return CapacitySpec(conditions, first=first, most=most, upper_bound_cps=rate_cps, beta=0.5,
+                            upper_bound_reason="given", resolution_cps=rate_cps / 2, **more)  # fmt: skip
 
 
 def with_marks(param, *values):
@@ -177,10 +170,8 @@ def test_connections_are_used_with_delays_and_background(kind):
 
 @pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
 def test_capacity_of_limited_table_is_found_exactly(nat44):
-    with nat44.limit_connections(201, "drop") as conditions:
-        spec = CapacitySpec(conditions, first=199, most=204, upper_bound_cps=5000.0,
-                            upper_bound_reason="given", resolution_cps=2500.0, beta=0.5)  # fmt: skip
-        result = measure_capacity(spec, nat44.bench.measure)
+    with nat44.add_rule("forward priority 0", "ct state new ct count over 201 drop"):
+        result = measure_capacity(nat44.make_capacity_spec(199, 204, 5000.0), nat44.bench.measure)
         assert (result.capacity, result.first_failed) == (201, 202)
 
 
@@ -244,11 +235,11 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
     """The device resets connections above the limit."""
     embedded, limit = tcp_nat.kind == "embedded", 203
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
-    with tcp_nat.limit_connections(limit, "reject with tcp reset") as conditions:
-        search = CapacitySpec(conditions, first=202, most=205, upper_bound_cps=rate_cps,
-                              upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5,
-                              benchmark="tcp-capacity", fixed=True,
-                              phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp))  # fmt: skip
+    rule = f"ct state new ct count over {limit} reject with tcp reset"
+    with tcp_nat.add_rule("forward priority 0", rule):
+        more = {"benchmark": "tcp-capacity", "fixed": True}
+        phase_one = PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp)
+        search = tcp_nat.make_capacity_spec(202, 205, rate_cps, phase_one=phase_one, **more)
         result = measure_tcp_capacity(TcpCapacitySpec(search), tcp_nat.bench.measure)
         assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
         counted = tcp_nat.open_tcp(tcp, 220, rate_cps).tcp
@@ -275,15 +266,9 @@ def test_streams_work_after_tcp_connections(tcp_nat):
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
 def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
     """SYNs of every eighth source port are dropped; TRex uses the ports in turn."""
-    tcp_nat.run_in_device(
-        "nft add table inet v6tdrop; nft add chain inet v6tdrop pre "
-        "'{ type filter hook prerouting priority -300; }'; "
-        "nft add rule inet v6tdrop pre iifname left tcp sport '&' 7 == 0 drop"
-    )
-    try:
+    rule = "iifname left tcp sport & 7 == 0 drop"
+    with tcp_nat.add_rule("prerouting priority -300", rule):
         counted = tcp_nat.open_tcp(Tcp(), 320, retransmits=True).tcp
-    finally:
-        tcp_nat.run_in_device("nft delete table inet v6tdrop")
     assert (counted.established, counted.timed_out) == (280, 40)
     assert counted.answered == counted.closed == 280
     assert counted.retransmitted == 40 * SYN_RETRANSMISSIONS
@@ -298,20 +283,17 @@ def test_tcp_clients_and_servers_may_use_ipv6(kind, plugin):
     assert counted.wrong == 0
 
 
-MANY_COUNT = 3000
-MANY = replace(ESTABLISH, count=MANY_COUNT, rate_cps=2000.0)
-
-
 @pytest.mark.parametrize("kind", [TREX])
 @pytest.mark.parametrize("rows", [32_768, 50])
 def test_many_connections_are_established_and_used(kind, rows, monkeypatch):
     """With many blocks, some are stamped and timed and the others marked; all are validated."""
     monkeypatch.setattr(trex_connections, "MAX_ROWS", rows)
     with StatefulLab(kind) as lab:
-        opened = lab.establish(MANY)
-        assert opened.sent == opened.learned == opened.validated == opened.sessions == MANY_COUNT
+        many = {"count": 3000, "rate_cps": 2000.0}
+        opened = lab.establish(replace(ESTABLISH, **many))
+        assert opened.sent == opened.learned == opened.validated == opened.sessions == 3000
         assert opened.sessions_before == opened.duplicate_tuples == 0
-        use = replace(USE, count=MANY_COUNT, rate_cps=2000.0)
+        use = replace(USE, **many)
         stamped = 125 * trex_connections.IDS_PER_DIRECTION if rows == 50 else 7500
         for delays in (None, DelayRequest(tags=100), DelayRequest(tags=0)):
             # the Initiator uses each four-tuple more than twice
@@ -328,7 +310,6 @@ def test_many_connections_are_established_and_used(kind, rows, monkeypatch):
 
 @pytest.mark.parametrize("kind", [TREX])
 def test_deleted_connection_is_missing_in_the_validation(kind, monkeypatch):
-    """Some connections are deleted between the phases."""
     monkeypatch.setattr(trex_connections, "MAX_ROWS", 50)
     with StatefulLab(kind) as lab:
         tester, trial = lab.bench.prepare(), lab.trial(ESTABLISH, duration_s=ESTABLISH.phase_one_s)

@@ -12,10 +12,10 @@ from v6t.drivers import clock
 from v6t.drivers.clock import ClockReading, find_faults_between
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
-from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.counting import make_timeline
 from v6t.tests.needs import needs_lab
+from v6t.tests.procedures.support import make_sim
 from v6t.tools.accuracy.study import Bench
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import DeviceEvent, FlowStarts, Segment, Trial
@@ -30,9 +30,7 @@ def make_trial(rate=3000.0, duration=1.0, mode="forward", **more):
 
 
 def simulate_trial(trial, **device):
-    tester = SimTester(SimOptions(**device))
-    tester.load(compile_plugin()[1], None)
-    counted = tester.measure(trial).directions["forward"]
+    counted = make_sim(**device).measure(trial).directions["forward"]
     lost = counted.count_frames("required") - counted.count_frames("received")
     assert sum(counted.timeline.lost) == lost > 0
     return counted.timeline

@@ -111,11 +111,9 @@ def test_process_with_threads_is_not_forked():
         assert not workers._has_one_thread()
 
 
-QUEUES = "cd /sys/class/net; for n in *; do echo $n $(cat $n/queues/rx-*/rps_cpus); done"
-
-
 def read_masks(holder):
-    status, output = holder.ask("run", command=["sh", "-c", QUEUES])
+    queues = "cd /sys/class/net; for n in *; do echo $n $(cat $n/queues/rx-*/rps_cpus); done"
+    status, output = holder.ask("run", command=["sh", "-c", queues])
     assert status == 0
     lines = [line.split() for line in output.splitlines()]
     return {name: {int(mask.replace(",", ""), 16) for mask in masks} for name, *masks in lines}
