@@ -284,22 +284,26 @@ def readings(monkeypatch):
 
 @pytest.fixture
 def two_lengths(readings, monkeypatch):
-    """Provide a receiver that has read a frame each 0.1 ms, alternately of two streams with two lengths."""
+    """Provide a receiver that has read a frame each 0.1 ms, alternately of two streams with two lengths.
+
+    The second reading of its ring begins 0.15 ms after the first ended.
+    """
     monkeypatch.setattr(receiver, "MAX_DELAYS", 12)
     loaded, streams = Receiver("none", 124), compile_plugin(size=128, n="2", m="1")[1]["forward"]
     loaded.load(streams, None, "forward")
     trial = Trial("reset", "k", 128, 108, "forward", 10_000.0, 0.004)
     required = {stream.name: 20 for stream in streams.streams}
     loaded.arm(required=required, nonce=7, timed=TimedTrial(trial, (1, 1)))
-    for seq in (np.arange(10), np.arange(10, 20)):
-        both = [(s, (2 * seq + place) * 100_000) for place, s in enumerate(streams.streams)]
+    for seq, late_ns in ((np.arange(10), 0), (np.arange(10, 20), 50_000)):
+        each = [(2 * seq + place) * 100_000 + late_ns for place in range(2)]
+        both = list(zip(streams.streams, each, strict=True))
         readings.append([(make_stamped_frames(s, seq, 7, times), times) for s, times in both])
     loaded.report()
     return loaded
 
 
-def test_longest_gap_covers_all_frame_lengths(two_lengths):
-    assert two_lengths._longest_gap_ns == 100_000
+def test_longest_gap_covers_all_frame_lengths_and_readings(two_lengths):
+    assert two_lengths._longest_gap_ns == 150_000
 
 
 def test_stored_delays_are_evenly_spaced(two_lengths):
