@@ -1,7 +1,5 @@
 """Rows of medians.csv, one for each quantity, and of trials.csv, one for each trial and class."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence

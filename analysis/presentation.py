@@ -1,7 +1,5 @@
 """Presentation of a benchmark: table, figures, quantities, warnings and clauses."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

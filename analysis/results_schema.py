@@ -1,7 +1,5 @@
 """``results.json`` as a whole, and its JSON schema, made from the records' models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 

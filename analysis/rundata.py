@@ -1,7 +1,5 @@
 """Data of a run, as read from its directory, and of the runs of a campaign."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Formulas for scale-up, degradation and mixtures (RFC 8219 section 10 and papers)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Order statistics as the RFCs and papers define them: nearest rank, no interpolation; outliers and modes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean, median, stdev

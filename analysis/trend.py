@@ -1,7 +1,5 @@
 """Detection of changes in a series of runs that chance does not explain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median

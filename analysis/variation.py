@@ -1,7 +1,5 @@
 """Variation of addresses and ports from frame to frame."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Warnings about a run and its results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The suite ``customer-edge`` of MAP-E CEs and lwB4s without NAPT; clauses about the ports of MAP-T CEs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial

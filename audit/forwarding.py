@@ -1,7 +1,5 @@
 """The suites ``router`` (RFC 1812 for IPv4, RFC 8200 and 4443 for IPv6) and ``prefix`` (NPTv6, RFC 6296)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 from ipaddress import IPv6Address

@@ -1,7 +1,5 @@
 """The suite ``relay``: who may send what through MAP-E, MAP-T and lw4o6 relays, and who receives what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

@@ -4,8 +4,6 @@ DS-Lite (RFC 6333, section 8.2) and NAT64 (RFC 6146) require the same as RFC 478
 No RFC covers NAT66: what these RFCs require is information there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from v6t.audit import nat_mapping

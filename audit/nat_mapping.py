@@ -1,7 +1,5 @@
 """Mapping, filtering, hairpinning, ICMP errors and fragments of a NAT (RFC 4787, 5382, 5508, 6888)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from v6t.audit.clause import Talk

@@ -1,7 +1,5 @@
 """Frames on the links of a device, and the scapy packets in them: build, read, describe and compare them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address

@@ -1,7 +1,5 @@
 """The record of an audit, its report and JUnit XML, and the comparison of several."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """RFC 7915: sections 4 (IPv4 packets become IPv6 packets) and 5 (IPv6 packets become IPv4 packets)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial

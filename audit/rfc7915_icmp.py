@@ -1,7 +1,5 @@
 """RFC 7915, sections 4.2 to 4.4 and 5.2 to 5.4: ICMP and ICMPv6, and the packets that errors quote."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows: a sentence of an RFC with the packet to send and the packet expected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial

@@ -1,7 +1,5 @@
 """The suite ``translation``: RFC 7915 both ways, RFC 6052's prefixes and RFC 7757's address tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The suite ``tunnel``: IPv4 in IPv6 (RFC 2473), IPv6 in IPv4 (RFC 4213), ECN (RFC 6040), DSCP (RFC 6333)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

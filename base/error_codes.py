@@ -1,7 +1,5 @@
 """The codes of all errors and what each means, for ``v6t explain`` and the reference."""
 
-from __future__ import annotations
-
 ERROR_CODES: dict[str, str] = {
     "above-line-rate": "The rate exceeds what the line carries.",
     "address-conflict": "An address or prefix is in use already, or overlaps one that the test needs.",

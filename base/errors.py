@@ -10,8 +10,6 @@ V6tError
 └── TranslationError    exit 6: the device does not translate or answer correctly
 """
 
-from __future__ import annotations
-
 import copyreg
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rates on an Ethernet line, and line rates as users write them."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

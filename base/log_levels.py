@@ -1,7 +1,5 @@
 """A log level for changes of a device and waits: shown without -v, but not with -q."""
 
-from __future__ import annotations
-
 import logging
 
 NOTICE = 25

@@ -1,7 +1,5 @@
 """Numbers with units, as people write them: 60s, 10k, 1.5Mpps, 5%."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

@@ -5,8 +5,6 @@ mode would reject it. Its lax mode also accepts ``true`` as the number 1 and the
 which is rejected here.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import ipaddress

@@ -1,7 +1,5 @@
 """Text for people: safe to print on a terminal, and hints at names similar to a misspelt one."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

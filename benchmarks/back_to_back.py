@@ -1,7 +1,5 @@
 """Back-to-back frames (RFC 2544 section 26.4, RFC 9004)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Columns, quantities and clauses that several benchmarks share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

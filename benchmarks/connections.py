@@ -1,7 +1,5 @@
 """Connection rate, tear-down rate and capacity of stateful devices (RFC 9693)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeVar

@@ -1,7 +1,5 @@
 """Throughput by number of flows, and the probe of receive-side scaling."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

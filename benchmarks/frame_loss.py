@@ -1,7 +1,5 @@
 """Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

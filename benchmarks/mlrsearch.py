@@ -1,7 +1,5 @@
 """Multiple Loss Ratio search: several goals in one search (RFC 9971)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Outage times: recovery and reset (RFC 2544 sections 26.5, 26.6), and reconfiguration."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

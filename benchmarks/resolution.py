@@ -1,7 +1,5 @@
 """DNS resolution performance: RFC 8219 section 9.2 with its table of two dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product

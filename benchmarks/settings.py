@@ -1,7 +1,5 @@
 """Settings that several benchmarks share; their defaults are the RFCs' figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal

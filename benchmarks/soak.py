@@ -1,7 +1,5 @@
 """Soak and critical load: loss over a long time, and the load of a given loss ratio."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby

@@ -1,7 +1,5 @@
 """The TCP benchmarks of RFC 8219 section 8, with the counts that RFC 3511 requires."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar

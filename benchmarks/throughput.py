@@ -1,7 +1,5 @@
 """Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

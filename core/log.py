@@ -3,8 +3,6 @@
 Library code only calls ``logging.getLogger(__name__)``. Records of worker processes are not collected.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

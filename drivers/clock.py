@@ -4,8 +4,6 @@ A step, and a suspended machine, move it against the monotonic clock; a time ser
 monotonic clock as well, and moves both against the processor's counter.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

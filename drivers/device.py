@@ -1,7 +1,5 @@
 """A device under test as a run uses it: a session, and a connection table."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Validation of the options of devices and testers, from a testbed file or from flags."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 

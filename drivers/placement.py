@@ -12,8 +12,6 @@ the others (:func:`find_forwarding_cpus`). The processes of the embedded tester 
 batches, so the kernel's scheduler places them.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

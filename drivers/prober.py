@@ -1,7 +1,5 @@
 """Single frames sent to a device on either link, and the frames that return on both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

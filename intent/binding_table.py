@@ -1,7 +1,5 @@
 """Rows of a lwAFTR's binding table in a file (RFC 7596, section 6.1)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address

@@ -4,8 +4,6 @@ A technology builds one model, and a driver's ``supported_configurations`` are t
 A technology or driver of another distribution may derive further models from :class:`DeviceConfig`.
 """
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, ClassVar, Literal
 

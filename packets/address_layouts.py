@@ -3,8 +3,6 @@
 RFC 7597 (MAP), RFC 7596 (lightweight 4over6), RFC 6052 and RFC 7757.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network

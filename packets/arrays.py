@@ -1,7 +1,5 @@
 """Short names of NumPy's arrays for annotations, and the distinct elements of arrays."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Directions of test traffic."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 Direction = Literal["forward", "reverse"]

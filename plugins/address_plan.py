@@ -1,7 +1,5 @@
 """Check the addresses of a device intent before any device is configured with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Conformance checks for technology plugins; they cannot prove that a translation follows its RFC."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from collections.abc import Callable, Iterator

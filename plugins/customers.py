@@ -1,7 +1,5 @@
 """Customers with shared IPv4 addresses: common part of relays and customer devices (MAP-E, MAP-T, lw4o6)."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Frame sizes on both sides of a device, FCS and VLAN tags included, of one size or of a mix (RFC 6985)."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Notation of RFC 7597: rule prefixes IPv6 ``/n`` and IPv4 ``/r``, EA length ``o``
 ``p = 32 - r`` bits, PSID length ``k``, PSID offset ``a``, and ``m = 16 - a - k`` low port bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """NAT44 (NAPT, RFC 3022, RFC 4787) and NAT66: private clients left, public addresses right; stateful."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address, IPv6Interface
 
 from v6t.intent.families import Nat44Config, Nat66Config

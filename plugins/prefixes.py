@@ -1,7 +1,5 @@
 """Parsing of prefixes and addresses, and those that no device forwards."""
 
-from __future__ import annotations
-
 import contextlib
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ It drops packets that no device forwards: RFC 1812, sections 5.2.2 and 5.3.7; RF
 sections 2.5.2, 2.5.3, 2.5.6 and 2.7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Common parts of all test traffic: headers, background, negative classes, weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv6Address

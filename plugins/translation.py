@@ -4,8 +4,6 @@
 UDP datagrams are translated; their checksum is updated (RFC 1624), so a wrong one stays wrong.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

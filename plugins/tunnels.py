@@ -4,8 +4,6 @@ The outer traffic class is the inner one (RFC 5969, section 10; RFC 6040, normal
 :mod:`v6t.packets.header_policy` describes what else a correct device may write.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address

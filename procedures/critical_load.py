@@ -1,7 +1,5 @@
 """Critical load: the load at which a device with random loss loses a given share on average."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat

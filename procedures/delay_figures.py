@@ -1,7 +1,5 @@
 """Figures of latency, PDV and IPDV (RFC 8219, sections 7.2 and 7.3)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 

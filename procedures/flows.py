@@ -1,7 +1,5 @@
 """Degradation of the throughput with the number of network flows (RFC 8219 section 10)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Multiple Loss Ratio search for several goals at once (RFC 9971)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import inf
 

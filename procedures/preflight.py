@@ -1,7 +1,5 @@
 """Check before a run that the device translates frames correctly."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Reconfiguration: loss of traffic while another part of the device is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Number of repetitions: fixed, or until the confidence interval of the median is narrow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Reset (RFC 8219 section 7.7, RFC 6201)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

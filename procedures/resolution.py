@@ -1,7 +1,5 @@
 """DNS resolution performance (RFC 8219 section 9.2): the search for a rate of queries, and its self-test."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from v6t.procedures.throughput import ThroughputSpec

@@ -1,7 +1,5 @@
 """Probe of the header fields that must vary to use all cores of a device (RFC 4814)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Soak test: loss during hours at one rate below the throughput."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat

@@ -1,7 +1,5 @@
 """Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

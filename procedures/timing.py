@@ -1,7 +1,5 @@
 """Measurement of delays at one rate, for latency, PDV and IPDV."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

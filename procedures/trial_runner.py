@@ -1,7 +1,5 @@
 """Runner of trials: announces each trial and repeats it while it is invalid."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

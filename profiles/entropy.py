@@ -1,7 +1,5 @@
 """Traffic with less variation: one pair of hosts, one pair of ports, or a few flows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

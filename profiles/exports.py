@@ -1,7 +1,5 @@
 """Compiled streams as files that ``trex-console`` starts, as captures, and as a description."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Mixed frame sizes: an Internet mix (IMIX, RFC 6985)."""
 
-from __future__ import annotations
-
 import math
 import re
 import string

@@ -1,7 +1,5 @@
 """Settings for all tests, and their distribution to the workers of pytest-xdist."""
 
-from __future__ import annotations
-
 import gc
 import os
 import tempfile

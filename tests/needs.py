@@ -1,7 +1,5 @@
 """Requirements of tests, and the reasons for which tests are skipped."""
 
-from __future__ import annotations
-
 import os
 from typing import TypeVar
 

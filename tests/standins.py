@@ -1,7 +1,5 @@
 """Virtual machines of devices that are kernel modules or another operating system."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

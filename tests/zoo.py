@@ -1,7 +1,5 @@
 """Run the campaign ``zoo``, which has every device of the lab, and publish its results page."""
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import contextlib

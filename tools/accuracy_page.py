@@ -1,7 +1,5 @@
 """Tables of ``docs/accuracy.md``: accuracy of the testers, planted faults, comparison with other testers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@
 an existing audit.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

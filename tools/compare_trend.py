@@ -5,8 +5,6 @@ step or none. jumpavg has no significance level, so it reports a step here only 
 bits than a limit. With the limit, jumpavg reports no more of the series without a step than v6t does.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Generated parts of the drivers' pages, and the page of the fault matrix."""
 
-from __future__ import annotations
-
 import re
 
 from pydantic import BaseModel

@@ -1,7 +1,5 @@
 """``make man``: a manual page for every command, by click-man."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import version
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of ``docs/matrix.md``: what the tests measured, with which tester and device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from v6t.core.config.compatibility import list_technologies

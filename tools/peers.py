@@ -6,8 +6,6 @@ parameters. With V6T_RECORD, results are added to ``tests/drivers/recorded/peers
 docs/accuracy.md shows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

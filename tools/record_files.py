@@ -1,7 +1,5 @@
 """JSON records of test results, updated by one process at a time if V6T_RECORD is set."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

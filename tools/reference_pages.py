@@ -1,7 +1,5 @@
 """Reference pages of the documentation, generated from commands and models while the site is built."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby

@@ -6,8 +6,6 @@ without a limit has a place. ``--lower`` stores smaller numbers and never larger
 numbers after modules have moved to another folder, unless the sum of a rule grew.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

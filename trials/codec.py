@@ -3,8 +3,6 @@
 A key keeps its meaning; :data:`_JSON_KEYS` maps the attributes that have another name than their key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Conditions of a point: the settings that all of its trials share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 

@@ -10,8 +10,6 @@ else is retransmitted. By default nothing is retransmitted, so each segment that
 connection that is not established.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Loss of trials by offered load, and the critical load estimated from it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ the k-th largest of n values depends on n and k only. For six values, ``[min, ma
 with 96.9 %; for twenty values, ranks 6 to 15 cover it with 95.9 %.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

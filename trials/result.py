@@ -1,7 +1,5 @@
 """Trial results: what a tester counted, and the call that runs a trial."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """Trials: what a tester has to send and to count."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Verdict on a trial: passed, failed or invalid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

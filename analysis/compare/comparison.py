@@ -1,7 +1,5 @@
 """Comparison of runs with a first one: differences, intervals and verdicts."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The difference of two sets of repetitions, with a distribution-free confidence interval."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache

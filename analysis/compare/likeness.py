@@ -1,7 +1,5 @@
 """Conditions in which two runs or records differ."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from typing import Any

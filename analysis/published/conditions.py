@@ -1,7 +1,5 @@
 """Comparison of a run's conditions with those of a published result."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Published measurements that match a measured record."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Report of a campaign: its runs, scaling curves, and comparison with a paper."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Compliance of a run with the clauses of the RFCs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Curves of an experiment: scale-up over an axis, and mixtures with their models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar

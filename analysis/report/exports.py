@@ -1,7 +1,5 @@
 """A run for other programs: JSON, JUnit XML and OpenMetrics."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The tables and figures of a run for a paper, as LaTeX with booktabs and graphicx."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 

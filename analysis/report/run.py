@@ -1,7 +1,5 @@
 """The report of a run, chapter by chapter."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Description of the test setup, in the detail needed to repeat the run."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Validity of a run: invalid trials, headroom and health of the tester, limits of the device."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median

@@ -1,7 +1,5 @@
 """Summary of the throughput of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.blocks import Block, Paragraph

@@ -1,7 +1,5 @@
 """Campaigns: many runs that one file describes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from v6t.base.errors import UsageError

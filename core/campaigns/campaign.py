@@ -4,8 +4,6 @@ Everything is decided before the first run and written to ``campaign.json``; eac
 directory. A killed campaign can be continued from its directory alone.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

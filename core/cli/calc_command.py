@@ -1,7 +1,5 @@
 """``v6t calc``: arithmetic of MAP, RFC 6052, EAM and frame rates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any

@@ -1,7 +1,5 @@
 """``v6t campaign``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The ``v6t`` command; the module of a subcommand is imported when it is called."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import os

@@ -1,7 +1,5 @@
 """The plan of a run, for ``v6t run --dry-run``: one screen, or with ``-v`` everything."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain

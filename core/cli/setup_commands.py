@@ -1,7 +1,5 @@
 """Commands before the first run: ``v6t init``, ``doctor`` and ``selftest``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial

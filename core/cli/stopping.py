@@ -3,8 +3,6 @@
 A signal may arrive after the terminal is gone: nothing here depends on successful output.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

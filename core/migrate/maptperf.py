@@ -1,7 +1,5 @@
 """mapperf.conf and maptperf.conf, the files of Mapperf and Maptperf."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address, ip_interface
 from pathlib import Path
 from typing import Any

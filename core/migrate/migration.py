@@ -1,7 +1,5 @@
 """Files of other testers turned into run.yaml and testbed.yaml; every parameter is accounted for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path

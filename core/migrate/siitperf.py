@@ -1,7 +1,5 @@
 """siitperf.conf, the file of siitperf: stateless tests, and stateful ones of NAT64 and NAT44."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Comparisons of run directories with one another and with published results."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Trends over run directories."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reports of finished and unfinished runs, written next to their results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """The testers of a run: one with the device between its ports, and one in loopback."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """The device under test during the trials of a run: hooks, events, load and counters."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import threading

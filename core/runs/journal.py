@@ -4,8 +4,6 @@ Procedures are deterministic given their trials: a run is resumed by answering k
 journal and measuring the rest.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import zlib

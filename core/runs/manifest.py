@@ -1,7 +1,5 @@
 """The manifest of a run: versions, machine, time and the test setup."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

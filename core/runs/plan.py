@@ -1,7 +1,5 @@
 """The plan of a run: points and stages, with trials and time counted on an ideal device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -1,7 +1,5 @@
 """Checks of the translation before a run, and the connections or queries that trials need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The results of a run: results.json and the tables, the data of a report, a list of runs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

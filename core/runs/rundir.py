@@ -1,7 +1,5 @@
 """The run directory: its files and lock, the search for runs, and the settings of a run as files."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

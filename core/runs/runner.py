@@ -1,7 +1,5 @@
 """A run: the preflight, the benchmarks at each point, and the results on disk."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

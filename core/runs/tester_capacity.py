@@ -5,8 +5,6 @@ tester sent the same streams on this machine before (``cached``). TRex cannot jo
 `v6t selftest --testbed FILE` measures it once, with a cable from port to port.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Collection, Iterator, Mapping

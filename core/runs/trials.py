@@ -1,7 +1,5 @@
 """Trials of a run with decorators around ``measure``, and the points that they belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial

@@ -1,7 +1,5 @@
 """Find what limits a device at its highest rate, with the evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Capabilities of a driver for a technology, derived from the driver's own methods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace

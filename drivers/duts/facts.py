@@ -1,7 +1,5 @@
 """Facts about a device, read in one command with many sections before planning."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A test route, address or pool that contains the session's source address cuts th
 its interface down would. Such plans are refused before anything is changed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Readings of a device, and the meaning of their loss counters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Factories of common steps, for any system with POSIX and ``/proc``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trials with TCP connections: a client on the left, a server on the right, and shared states."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The embedded tester: sends and receives with child processes, one per busy role."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time

@@ -1,7 +1,5 @@
 """How the reference device misbehaves, to see that the tester notices."""
 
-from __future__ import annotations
-
 from pydantic import Field
 from v6t.base.strict_model import StrictModel
 

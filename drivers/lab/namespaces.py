@@ -12,8 +12,6 @@ interfaces have no IPv6, ARP or addresses, and MAC addresses other than those in
 kernel's own stack drops these at once, and only packet sockets receive them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Namespaces and process bonds the standard library of Python 3.10 has no calls for."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """A packet-level model of a device between the lab's cables: it answers single frames on both links."""
 
-from __future__ import annotations
-
 import time
 from multiprocessing.connection import Connection
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The right of this user to make network namespaces."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Single frames, sent on either of two interfaces, and what comes back on both."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection

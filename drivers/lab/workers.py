@@ -1,7 +1,5 @@
 """Worker processes and the pipe to each: requests, deadlines, and the last words of a dead worker."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import multiprocessing

@@ -4,8 +4,6 @@ The tester sends, learns and replays; the driver empties the device and counts; 
 in order and checks that both agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Shares of a trial and of its flows: no flow belongs to two testers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

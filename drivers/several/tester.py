@@ -1,7 +1,5 @@
 """Several testers as one: each sends its share of every trial, and their counts are added up."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

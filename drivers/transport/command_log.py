@@ -5,8 +5,6 @@ answer, each line behind ``|`` (standard output) or ``!`` (standard error). Secr
 answers are cut.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Transport over SSH: one connection that OpenSSH's client keeps, many commands through it."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import logging

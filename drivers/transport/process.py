@@ -1,7 +1,5 @@
 """Commands run by a local program, here or elsewhere, and transports to this machine and its namespaces."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors

@@ -1,7 +1,5 @@
 """Removal of secrets from text that is logged or printed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

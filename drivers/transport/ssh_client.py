@@ -5,8 +5,6 @@ forwarded, and ssh does not prompt. It includes the user's (or the testbed's), s
 and jumps work as at the prompt. It is a file because ssh passes only that on to the ssh of a jump.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shlex

@@ -7,8 +7,6 @@ connection that was not established in time: never more are established than a t
 sends each SYN once.
 """
 
-from __future__ import annotations
-
 import base64
 import time
 from collections import Counter

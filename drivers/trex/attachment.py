@@ -1,7 +1,5 @@
 """The client and the server of a TRex tester: found, attached to or started, examined, closed."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

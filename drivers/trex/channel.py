@@ -1,7 +1,5 @@
 """TRex's client: its installation, a Python that can import it, and the worker process that runs it."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -15,8 +15,6 @@ server nor the client's own delays blur the time: the whole sending lies between
 without a sent frame and the first with all of them. The error is how close these readings are.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import math

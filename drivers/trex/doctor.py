@@ -1,7 +1,5 @@
 """Checks of a TRex tester, each finding with its fix: for ``v6t doctor``, here and on another host."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence

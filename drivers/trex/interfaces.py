@@ -1,7 +1,5 @@
 """The interfaces of a server that v6t starts: PCI addresses, names of Linux, ``--vdev=...``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

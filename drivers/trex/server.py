@@ -4,8 +4,6 @@ A NIC that TRex takes from the kernel's driver goes back to it; the server's por
 password, are closed to other hosts while it runs; DPDK's files of a process that ended are removed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Binary search for the highest rate that passes (RFC 2544 section 26.1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

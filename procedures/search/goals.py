@@ -1,7 +1,5 @@
 """Goals of a Multiple Loss Ratio search, and their results (RFC 9971 section 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

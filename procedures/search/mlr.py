@@ -1,7 +1,5 @@
 """Multiple Loss Ratio search (RFC 9971): the library that chooses the trials."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import math

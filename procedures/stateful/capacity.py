@@ -1,7 +1,5 @@
 """Connection tracking table capacity (RFC 9693 section 4.9)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from v6t.procedures.search.binary import ROUGH_SHARE

@@ -1,7 +1,5 @@
 """Maximum connection establishment rate (RFC 9693)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from v6t.procedures.search.binary import (

@@ -1,7 +1,5 @@
 """Phase 1 as a trial, its verdict, and trials that need connections first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Concurrent TCP connection capacity (RFC 8219 section 8.1, RFC 3511 section 5.2)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Connection tear-down rate (RFC 9693 section 4.8)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from v6t.procedures.stateful.phases import (

@@ -5,8 +5,6 @@ neutrality: a second flow variable in free payload words, always the complement 
 one's complement sum constant (RFC 1624). Random flow variables have no complement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

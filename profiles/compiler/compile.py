@@ -3,8 +3,6 @@
 Pure: no TRex, no root, no files. Each stream's notes record its decisions.
 """
 
-from __future__ import annotations
-
 import base64
 import zlib
 from collections.abc import Sequence

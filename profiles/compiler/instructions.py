@@ -3,8 +3,6 @@
 The client drops ``init_value``, so ``inc`` starts at the minimum and ``dec`` at the maximum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 

@@ -7,8 +7,6 @@ values are top bits, too; in other ranges the modulo mixes the bits, and its bia
 is too large, up to 65,535 values are a shuffled list.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from functools import lru_cache
 from itertools import pairwise

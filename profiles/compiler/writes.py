@@ -5,8 +5,6 @@ windows of 4 octets cover it, or one cheaper plain write if the bits stand as in
 that it overwrites are constants or written again later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

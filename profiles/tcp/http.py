@@ -1,7 +1,5 @@
 """HTTP 1.1 transfer of an object (RFC 9112; RFC 3511, section 5.2.3), and the sizes of its segments."""
 
-from __future__ import annotations
-
 OPENING_OCTETS, HEADER_OCTETS = 36, 32
 """A TCP header with the options of a SYN, and with those of any other segment."""
 HTTP_VERSION = "HTTP/1.1"

@@ -1,7 +1,5 @@
 """Error codes: every error has a documented code, and validation preserves it."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from pathlib import Path

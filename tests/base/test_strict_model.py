@@ -1,7 +1,5 @@
 """Descriptions of a model's fields: docstrings, comments, inherited or explicit ones."""
 
-from __future__ import annotations
-
 from pydantic import Field, create_model
 from v6t.base.strict_model import StrictModel, describe_fields
 

@@ -6,8 +6,6 @@
 The comparison uses virtual time and fixed seeds, so the table is reproducible.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import random

@@ -9,8 +9,6 @@ A binary search uses trials of 2 s; sending may take 2 % longer, and an invalid 
 times. Rates are frames per second in each direction. Run it as root on an idle machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ data path core, which each profile overloads. The time per frame is the trial's 
 frames (sent, or dropped at a full ring). Profiles alternate; compare ratios, since rates contain noise.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import sys

@@ -1,7 +1,5 @@
 """Run the command line in this process, or in a new one where that is necessary."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import ctypes

@@ -1,7 +1,5 @@
 """A pseudo-terminal with an emulated screen, for tests of interactive commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -3,8 +3,6 @@
 ``docs/operations.md`` names these tests. The tasks are those of section 3.2 of the paper.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -6,8 +6,6 @@ does not state is :data:`UNSPECIFIED`. A range of ports or hosts is ``(first, la
 frame sizes on the two sides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from itertools import product

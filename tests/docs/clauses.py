@@ -1,7 +1,5 @@
 """Render the compliance page from the clauses and requirements in docs/clauses."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Generate pages and sections of the manual for `make docs`."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterator

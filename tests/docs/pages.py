@@ -6,8 +6,6 @@ A comment before any other block states the reason, and the test or target that 
 ``<!-- not executed: REASON -->``.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The pages about audits have the recorded tables and the number of planted faults."""
 
-from __future__ import annotations
-
 import re
 
 from v6t.tests.audit import faults, nat_faults

@@ -1,7 +1,5 @@
 """The clauses are complete, name existing code and tests, and are all on the page."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os

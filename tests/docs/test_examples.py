@@ -1,7 +1,5 @@
 """Every example in the documentation works as shown."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """Contents that pages of one kind must have, or that other pages must not have."""
 
-from __future__ import annotations
-
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path

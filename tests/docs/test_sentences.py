@@ -1,7 +1,5 @@
 """Sentences of the pages that people write are short."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

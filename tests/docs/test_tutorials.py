@@ -1,7 +1,5 @@
 """The tutorials show the example packages in ``tests``, which ``tests/packaging`` installs and runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from .pages import CHECKOUT, DOCS, read_blocks

@@ -1,7 +1,5 @@
 """Fake installation of TRex, whose client is controlled by environment variables."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

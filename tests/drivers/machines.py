@@ -4,8 +4,6 @@ Tests pass their run to :func:`add_record`, which checks four facts and, with V6
 ``recorded/machines.json``. ``docs/matrix.md`` shows this record.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path

@@ -4,8 +4,6 @@
 Devices in virtual machines are in :mod:`.machines`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

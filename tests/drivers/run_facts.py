@@ -4,8 +4,6 @@ The device was configured, verified by frames, measured and restored. Each fact 
 :func:`assert_timed` checks delay records.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

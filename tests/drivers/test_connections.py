@@ -1,7 +1,5 @@
 """Connections without a lab: state table, replayed frames, reference translation and phases."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Parts of the embedded tester without real frames: TCP client, sender, receiver and phases."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Neighbor answers and requests for the tester's hosts, checked by Scapy, and exchanges of single frames."""
 
-from __future__ import annotations
-
 import base64
 import queue
 import time

@@ -1,7 +1,5 @@
 """TRex servers that v6t starts: options, configuration, checks of doctor, and the server's shell program."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Audit clauses of RFC 5969 for 6rd border relays; those of tunnels come with v6t."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """NAT66 by ip6tables: source NAT to the pool, or to the address of the interface."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackOptions

@@ -1,7 +1,5 @@
 """TAYGA, a stateless IPv4/IPv6 translator in user space."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pydantic import Field

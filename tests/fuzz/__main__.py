@@ -1,7 +1,5 @@
 """Fuzz v6t: ``python -m v6t.tests.fuzz --inputs 100000 --jobs 2``."""
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

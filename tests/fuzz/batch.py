@@ -1,7 +1,5 @@
 """Execute batches of drawn inputs and collect their problems."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

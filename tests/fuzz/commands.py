@@ -1,7 +1,5 @@
 """Strategies: commands with flags, settings files, tables and files of other testers."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Strategies: commands that read finished runs, audits and campaigns with a damaged file."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import zlib

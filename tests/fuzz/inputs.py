@@ -3,8 +3,6 @@
 Most inputs are valid except for one or two changes, because the first check would reject any other.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import dataclass, field

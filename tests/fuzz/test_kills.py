@@ -3,8 +3,6 @@
 ``make test`` kills runs a few times, ``make kills`` V6T_KILLS times.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Execute one fuzz input in this process and describe the outcome."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

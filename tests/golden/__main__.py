@@ -1,7 +1,5 @@
 """Compare all cases with the stored results, or store new ones: ``python -m v6t.tests.golden [--write]``."""
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import os

@@ -4,8 +4,6 @@ Results do not depend on English sentences or on names of keys: documents are co
 are counted.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

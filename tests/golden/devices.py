@@ -1,7 +1,5 @@
 """Plans of device drivers, and verdicts of audits."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Compiled streams, captures, and the frames that a correct device sends."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator

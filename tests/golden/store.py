@@ -1,7 +1,5 @@
 """Stored results: a token for each line that a case computes, in a JSON file for each family of cases."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Computed results equal the stored ones; docs/development.md describes how to update these."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.tests.golden import cases as golden_cases

@@ -1,7 +1,5 @@
 """Results of parts of the testers and the lab that do not send frames."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, replace

@@ -1,7 +1,5 @@
 """Every driver uses or refuses every requirement, and every field of accepted configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache

@@ -4,8 +4,6 @@
 audits the default configuration only; each further one takes more than a minute.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

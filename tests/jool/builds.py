@@ -4,8 +4,6 @@
 modules (``*.ko``) and programs at any depth, as installed by ``make install DESTDIR=...``. Tests skip without it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Short benchmark runs through a device in a virtual machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

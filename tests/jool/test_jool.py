@@ -4,8 +4,6 @@
 Releases other than Debian's are taken from ``JOOL_DIR``, see :mod:`.builds`.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import ExitStack, closing

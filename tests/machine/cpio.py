@@ -1,7 +1,5 @@
 """Initial RAM file systems as cpio archives (format newc)."""
 
-from __future__ import annotations
-
 import stat
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Build and cache virtual machine images: Debian's kernel and an initrd with selected programs."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

@@ -4,8 +4,6 @@
 directory in which to save the output of commands.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Shared fixtures: a wheel of the checkout, and a fresh environment with it."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import sysconfig

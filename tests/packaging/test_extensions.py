@@ -1,7 +1,5 @@
 """The packages of the tutorials work after pip has installed them in a fresh environment."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json

@@ -4,8 +4,6 @@ Its root file system is an overlay in memory over this host's, read-only, so v6t
 (``TREX_DIR``) have the same paths. busybox loads kernel modules if the host has no programs for it.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

@@ -4,8 +4,6 @@ v6t runs on this host, TRex in a virtual machine that v6t reaches over SSH. With
 low and starting takes a minute.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

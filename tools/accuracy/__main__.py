@@ -4,8 +4,6 @@ The known device stands in network namespaces, so this needs root and an otherwi
 few minutes. Repeat the command to continue an interrupted study.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of an accuracy study: how the known device behaves, and the trials made with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

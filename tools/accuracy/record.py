@@ -1,7 +1,5 @@
 """Record of an accuracy study: what really happened at the known device, and what the tester measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Report of an accuracy study."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.blocks import Block, FactTable, Paragraph, ReportDocument, ReportSection

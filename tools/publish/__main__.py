@@ -4,8 +4,6 @@ Writes Markdown with figures, CSV, and the files that ``v6t compare`` and ``v6t 
 addresses of devices and paths are removed.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Table of the devices' own counters: dropped frames, table sizes and load, one row per run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median

@@ -1,7 +1,5 @@
 """Introduction of a campaign's page: how to read the numbers, given the settings of its runs."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Rows are named by technology and device. For the report to the user who runs the
 :mod:`v6t.analysis.report.campaign`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from v6t.analysis.blocks import (

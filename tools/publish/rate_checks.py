@@ -1,7 +1,5 @@
 """Check rates against other trials of the same run: full queues can make a rate too high."""
 
-from __future__ import annotations
-
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 from v6t.benchmarks.connections import ConnectionRateRecord

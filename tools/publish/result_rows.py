@@ -1,7 +1,5 @@
 """Rows of a benchmark's table: one for each run and point."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Differences between the settings of runs that measured the same technology."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar

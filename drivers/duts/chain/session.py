@@ -1,7 +1,5 @@
 """Sessions with the parts of a chain, and a chain in the lab."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Address tables of an intent, and addresses that a run leaves unused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any

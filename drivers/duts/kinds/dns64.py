@@ -1,7 +1,5 @@
 """DNS64 servers that run as a separate process: BIND 9, Knot Resolver, PowerDNS Recursor and Unbound."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

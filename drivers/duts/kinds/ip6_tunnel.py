@@ -4,8 +4,6 @@ All IPv4 traffic of the customer goes to the relay (hub and spoke). Forwarding m
 MAP-E CEs reach each other directly, require patches of the kernel that OpenWrt carries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Interface
 from typing import Literal

@@ -1,7 +1,5 @@
 """Jool: SIIT, CLAT, NAT64 and (4.2.0 release candidates) MAP-T in the Linux kernel."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

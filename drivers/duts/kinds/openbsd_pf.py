@@ -1,7 +1,5 @@
 """OpenBSD PF: NAT64 with af-to, NAT44 with nat-to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Snabb's lwAFTR: one process per queue, polling, configuration in its YANG grammar."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Literal

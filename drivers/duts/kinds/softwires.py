@@ -1,7 +1,5 @@
 """Softwires of an intent: tunnels, binding tables and MAP rules, and checks of implementation limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address

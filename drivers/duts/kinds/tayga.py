@@ -1,7 +1,5 @@
 """TAYGA: stateless translation in user space, and stateful NAT64 with nftables behind it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The base of translators in user space: configuration, TUN device, routes into it, process."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Tundra-NAT64, stateless: SIIT by a prefix, CLAT of a single host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from ipaddress import IPv6Network
 from typing import Any

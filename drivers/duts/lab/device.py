@@ -1,7 +1,5 @@
 """Real implementations as devices of the lab."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Network, process and mount namespaces of a lab device, and the processes that hold them."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ The device and its sshd outlive a v6t that is killed, as a device elsewhere woul
 name finds it, rolls it back, and removes it at its end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Links, addresses, neighbors, routes and forwarding of a Linux device."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from ipaddress import collapse_addresses, ip_network

@@ -1,7 +1,5 @@
 """Offloads, receive hashing, queues, cores and clock of a Linux device."""
 
-from __future__ import annotations
-
 import re
 
 from v6t.drivers.duts.facts import Facts

@@ -1,7 +1,5 @@
 """Links, addresses, neighbors, routes and forwarding of OpenBSD."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_interface, ip_network

@@ -6,8 +6,6 @@ connection frees the lock. The owner sends a beat every few seconds; silence fre
 device may never notice that the other end has lost its power.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -1,7 +1,5 @@
 """Shell lines of a session: functions from files of POSIX sh, and batches of commands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable

@@ -14,8 +14,6 @@ The summary is made of these readings and figures, all of them optional:
 * any other: figures that its reading declares to count lost frames, by reason; of the rest, the change.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """A plan on a device: make it, compare, commit, verify, confirm, roll back."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """Lab devices for tests: single frames through a device, and trials with traffic classes."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections import Counter

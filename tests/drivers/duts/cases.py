@@ -1,7 +1,5 @@
 """One case per technology, driver, and version whose commands differ."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass, field, replace
 from typing import Any

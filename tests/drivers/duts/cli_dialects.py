@@ -1,7 +1,5 @@
 """Testbed options for both command lines of :mod:`.fake_router`, and an sshd that starts one of them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

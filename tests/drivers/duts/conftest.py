@@ -1,7 +1,5 @@
 """Fixtures: devices shared by the tests of a module, sessions and shells."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import ExitStack
 

@@ -11,8 +11,6 @@ Files in ``/run/fakerouter`` inject faults:
 The file ``typed`` contains all received lines.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -1,7 +1,5 @@
 """Expected outcome of every fault in every phase; shown in the documentation of devices."""
 
-from __future__ import annotations
-
 PHASES = ("connect", "commit", "verify", "flush", "rollback")
 
 UNTOUCHED, RESTORED, REPORTED, IGNORED = "untouched", "restored", "reported", "ignored"

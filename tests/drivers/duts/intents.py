@@ -1,7 +1,5 @@
 """Device intents of technologies, for tests of drivers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ A parameter belongs either to the tester, so that a correct device emits the sam
 device configuration (the intent), which every driver must use or reject.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

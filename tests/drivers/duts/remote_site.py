@@ -6,8 +6,6 @@ All three are network namespaces. The device also has process and mount namespac
 operator's host; tests run commands on the device without network (its console).
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

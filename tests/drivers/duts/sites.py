@@ -3,8 +3,6 @@
 A part without a machine is the reference translation.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json

@@ -1,7 +1,5 @@
 """An sshd in separate namespaces, and functions that disturb it."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """Linux devices in namespaces: foreign configuration, restored state, and rollback after changes by others."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from contextlib import closing

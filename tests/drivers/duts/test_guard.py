@@ -3,8 +3,6 @@
 The tests cut the only route to the device at critical moments and read its state at its console.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

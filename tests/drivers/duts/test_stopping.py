@@ -1,7 +1,5 @@
 """Messages of stopped commands, which name configured devices and the commands that restore them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from unittest.mock import Mock

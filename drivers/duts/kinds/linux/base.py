@@ -1,7 +1,5 @@
 """Base of all drivers of Linux devices, and the kernel's own forwarding, the baseline."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Filters of forwarded frames in a separate nftables table (RFC 2544, section 11.4)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import collapse_addresses, ip_address, ip_network, summarize_address_range

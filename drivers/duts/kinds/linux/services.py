@@ -1,7 +1,5 @@
 """An SNMP agent and a BGP speaker on a Linux device (RFC 2544, sections 11.2 and 11.3)."""
 
-from __future__ import annotations
-
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import Check, DeviceChange, Step, expect_text, expect_words

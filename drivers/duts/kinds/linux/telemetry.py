@@ -1,7 +1,5 @@
 """Telemetry of a Linux device, each reading from one cheap command."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from itertools import pairwise

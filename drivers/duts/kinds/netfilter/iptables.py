@@ -1,7 +1,5 @@
 """iptables (either backend): the kernel's stateful NAT44; ip6tables: its stateless NPTv6 (RFC 6296)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.facts import Facts

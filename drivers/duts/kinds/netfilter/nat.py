@@ -1,7 +1,5 @@
 """Pools and the base driver of stateful NAT in the Linux kernel."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

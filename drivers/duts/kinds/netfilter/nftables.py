@@ -1,7 +1,5 @@
 """nftables: the kernel's stateful NAT44 and NAT66."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address, ip_network

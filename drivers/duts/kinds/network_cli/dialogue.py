@@ -1,7 +1,5 @@
 """The transport to a command line: a line is typed, and its answer read up to the next prompt."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Driver of devices with their own command line, configured by the user's lines."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Placeholders in a user's lines, and the values that a test puts there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial

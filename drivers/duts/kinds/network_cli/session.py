@@ -4,8 +4,6 @@ As a program, it undoes the record on its standard input: a person or the rollba
 which runs it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite and routing, by version."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Base of VPP's functions, and the steps of its commands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Interfaces, addresses, neighbors, routes and IPv4-in-IPv6 tunnels (RFC 2473) of VPP."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from v6t.drivers.duts.header_profile import HeaderProfile

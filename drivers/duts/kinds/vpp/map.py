@@ -1,7 +1,5 @@
 """VPP's MAP domains: relays of MAP-E, MAP-T and lw4o6 (RFC 7596, 7597, 7599)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """NAT44, NAT64, NPTv6 and DS-Lite of VPP, each by one of its plugins."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

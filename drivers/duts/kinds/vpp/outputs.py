@@ -1,7 +1,5 @@
 """VPP's versions, and the parsers of its ``show`` commands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial

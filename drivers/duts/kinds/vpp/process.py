@@ -1,7 +1,5 @@
 """A VPP process that v6t starts on interfaces of the kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
