@@ -163,14 +163,14 @@ def test_killed_run_leaves_no_processes(tmp_path):
 # Runs a command as user nobody, with these directories at their paths: `sh -c AS_NOBODY sh DIRECTORY... -- COMMAND`.
 AS_NOBODY = """
 set -e
-seen=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$seen"; mkdir "$seen/tmp"
+seen=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$seen"
 while [ "$1" != -- ]; do
     mkdir -p "$seen$1"; mount --bind "$1" "$seen$1"; shift
 done
 shift
-cd "$seen"; chmod 1777 *
-for top in *; do mount --rbind "$top" "/$top"; done
-mkdir /tmp/v6t-nobody; chown 65534:65534 /tmp/v6t-nobody; cd /tmp/v6t-nobody
+cd "$seen"
+for top in *; do [ ! -d "$top" ] || { chmod 1777 "$top"; mount --rbind "$top" "/$top"; }; done
+mkdir -p /tmp/v6t-nobody; chown 65534:65534 /tmp/v6t-nobody; cd /tmp/v6t-nobody
 exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody "$@"
 """
 # Measures a trial from v6t's entry point.
