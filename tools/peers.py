@@ -213,12 +213,15 @@ def run_round(case: Case) -> dict[str, float]:
 
 
 def add_record(name: str, rates: Mapping[str, float]) -> None:
-    """Record a round, if V6T_RECORD is set."""
+    """Record a round if V6T_RECORD is set; it replaces rounds of another day or machine."""
     with update_record(RECORD) as record:
         machine = describe_machine()
-        record["machine"] = {k: machine[k] for k in ("processor", "cores", "kernel")}
+        place = {k: machine[k] for k in ("processor", "cores", "kernel")}
+        conditions = {"date": date.today().isoformat(), "machine": place}
         case = record.setdefault(name, {})
-        case["date"] = date.today().isoformat()
+        if not conditions.items() <= case.items():
+            case.clear()
+            case |= conditions
         for tester, rate in rates.items():
             case.setdefault("rates", {}).setdefault(tester, []).append(round(rate))
 
@@ -232,8 +235,8 @@ def render_table() -> Iterator[str]:
     if not record:
         yield "No round is recorded: rounds want a machine that does nothing else."
         return
-    yield "| device | tester | date | rounds | median fps | P1 | P99 | median against the peer's |"
-    yield "|---|---|---|---:|---:|---:|---:|---:|"
+    yield "| device | tester | date | processor | rounds | median fps | P1 | P99 | against the peer |"
+    yield "|---|---|---|---|---:|---:|---:|---:|---:|"
     for name, case in CASES.items():
         rates = record.get(name, {}).get("rates", {})
         peer = rates.get(case.peer.name)
@@ -244,7 +247,8 @@ def render_table() -> Iterator[str]:
             figures = [median(values), percentile(values, 1), percentile(values, 99)]
             numbers = " | ".join(f"{v:,.0f}" for v in figures)
             tester_name = TESTER_NAMES.get(tester, tester)
-            place = f"{case.words} | {tester_name} | {record[name]['date']}"
+            processor = record[name]["machine"]["processor"]
+            place = f"{case.words} | {tester_name} | {record[name]['date']} | {processor}"
             yield f"| {place} | {len(values)} | {numbers} | {against} |"
 
 
