@@ -101,7 +101,7 @@ def compare_with_first(
                 {q.name: q for q in presentations.find(r).list_quantities(r) if q.is_comparable}
                 for r in both
             )
-            for what in before.keys() ^ after.keys():
+            for what in sorted(before.keys() ^ after.keys()):
                 left_out.append(f"{place}, {what}: only in one of the runs")
             lines += [
                 _compare_result(name, key, q, after[what], tuple(map(str, differing)))

@@ -13,21 +13,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from v6t.base.errors import DutError, InvalidValue
 from v6t.base.strict_model import StrictModel
+from v6t.drivers.duts import plan
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.management_path import make_client_path
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import (
-    Check,
-    IfExists,
-    Intent,
-    Plan,
-    Step,
-    expect_output,
-    expect_text,
-    expect_words,
-)
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.intent.families import DeviceConfig
 
@@ -67,21 +58,23 @@ class CheckOptions(StrictModel):
             validate_pattern(self.matches)
         return self
 
-    def make_check(self, command: str) -> Check:
+    def make_check(self, command: str) -> plan.Check:
         if self.contains is not None:
-            return Check(command, expect_words(self.contains))
+            return plan.Check(command, plan.expect_words(self.contains))
         if self.equals is not None:
-            return Check(command, expect_text(self.equals))
+            return plan.Check(command, plan.expect_text(self.equals))
         if self.matches is not None:
             pattern = re.compile(self.matches, re.MULTILINE)
-            return Check(command, expect_output(pattern.search, f"a match of {self.matches}"))
+            return plan.Check(
+                command, plan.expect_output(pattern.search, f"a match of {self.matches}")
+            )
         unwanted = " ".join(str(self.absent).split())
 
         def lacks_text(output: str) -> bool:  # empty output proves nothing
             text = " ".join(output.split())
             return bool(text) and unwanted not in text
 
-        return Check(command, expect_output(lacks_text, f"no '{self.absent}'"))
+        return plan.Check(command, plan.expect_output(lacks_text, f"no '{self.absent}'"))
 
 
 class StepOptions(StrictModel):
@@ -199,54 +192,54 @@ class CommandDriver(LinuxDriver):
             sections=dict(sections),
         )
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: plan.Intent, facts: Facts) -> None:
         if self.options.base:
             super().check_device(intent, facts)
 
-    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: plan.Intent, facts: Facts) -> plan.Plan:
         user_steps = [self._make_step(intent, step) for step in self.options.steps]
         flush = []
         for text in self.options.flush:
             line = self._add_variables(intent, text.command)
             proof = self._make_check(intent, text.check)
             fields = {"deadline_s": text.deadline_s, "reboots": text.reboots}
-            flush.append(Step(line, "empty the device's state", proof=proof, **fields))
+            flush.append(plan.Step(line, "empty the device's state", proof=proof, **fields))
         return self.assemble_plan(intent, facts, user_steps, flush)
 
-    def make_base_steps(self, intent: Intent, facts: Facts) -> list[Step]:
+    def make_base_steps(self, intent: plan.Intent, facts: Facts) -> list[plan.Step]:
         return super().make_base_steps(intent, facts) if self.options.base else []
 
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
+    def get_header_profile(self, intent: plan.Intent) -> HeaderProfile:
         return self.options.profile.make_profile()  # type: ignore[no-any-return]
 
-    def get_session_reading(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: plan.Intent) -> Reading | None:
         text, parse = self.options.sessions_command, partial(parse_numbers, "sessions")
         return Reading(self._add_variables(intent, text), parse) if text else None
 
-    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: plan.Intent) -> Mapping[str, Reading]:
         readings = dict(super().get_telemetry_readings(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
             command, parse = self._add_variables(intent, text), partial(parse_numbers, name)
             readings[name] = Reading(command, parse, loss_reasons=LOSS_REASONS)
         return readings
 
-    def _make_step(self, intent: Intent, step: StepOptions) -> Step:
-        return Step(
+    def _make_step(self, intent: plan.Intent, step: StepOptions) -> plan.Step:
+        return plan.Step(
             self._add_variables(intent, step.command),
             step.why,
             read=self._add_variables(intent, step.before) if step.before else "",
             undo=self._add_variables(intent, step.undo) if step.undo else "",
-            existing=IfExists(step.was),
+            existing=plan.IfExists(step.was),
             proof=self._make_check(intent, step.check),
             deadline_s=step.deadline_s,
         )
 
-    def _make_check(self, intent: Intent, check: CheckOptions | None) -> Check | None:
+    def _make_check(self, intent: plan.Intent, check: CheckOptions | None) -> plan.Check | None:
         if check is None:
             return None
         return check.make_check(self._add_variables(intent, check.command))
 
-    def _add_variables(self, intent: Intent, command: str) -> str:
+    def _add_variables(self, intent: plan.Intent, command: str) -> str:
         """Return a shell line that sets ``LEFT``, ``RIGHT`` and ``STATE`` and then runs a command."""
         left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts import plan
 from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
@@ -12,19 +13,6 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_link_up_step
-from v6t.drivers.duts.plan import (
-    Check,
-    Expectation,
-    IfExists,
-    Intent,
-    Plan,
-    Step,
-    expect_lines,
-    expect_matching_line,
-    expect_output,
-    expect_text,
-    find_line,
-)
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.steps import (
     make_config_file_step,
@@ -53,7 +41,7 @@ class Dns64Server(LinuxDriver):
     control_command: ClassVar[str] = ""  # template, without the verb
     flush_verb: ClassVar[str] = "flush"
     status_verb: ClassVar[str] = "status"
-    expected_status: ClassVar[Expectation]  # expected output of the status verb
+    expected_status: ClassVar[plan.Expectation]  # expected output of the status verb
     config_file_name: ClassVar[str] = "server.conf"  # name of the configuration file
     configuration: ClassVar[str]  # template of this file; ``{{`` stands for a brace
     # supported lengths of the NAT64 prefix
@@ -65,20 +53,22 @@ class Dns64Server(LinuxDriver):
         fields = {"options": self.options, "directory": directory, "config": config}
         return template.format(dns64=dns64, **fields)
 
-    def make_flush_step(self, directory: str) -> Step:
+    def make_flush_step(self, directory: str) -> plan.Step:
         """Return the step that flushes the cache and checks that the server answers."""
         verbs = self.flush_verb, self.status_verb
         flush, status = (self.fill_in(f"{self.control_command} {v}", directory) for v in verbs)
-        return Step(flush, "flush the DNS cache", proof=Check(status, self.expected_status))
+        return plan.Step(
+            flush, "flush the DNS cache", proof=plan.Check(status, self.expected_status)
+        )
 
     def make_stop_command(self, pid: str) -> str:
         return make_process_stop_command(pid, self.process_name)
 
-    def make_preparation_steps(self, directory: str) -> Sequence[Step]:
+    def make_preparation_steps(self, directory: str) -> Sequence[plan.Step]:
         """Return the steps between creating the directory and writing the configuration."""
         return ()
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: plan.Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         prefix = intent.get_configuration(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
@@ -87,7 +77,7 @@ class Dns64Server(LinuxDriver):
             hint = "set the plugin's parameter prefix"
             raise make_unsupported_error(problem, hint, params={"prefix": EXAMPLE_PREFIX})
 
-    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: plan.Intent) -> Mapping[str, Reading]:
         command = "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6"
         parse = make_sum_parser(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$")
         words = "received queries, and those dropped at a full socket (`/proc/net/snmp6`)"
@@ -96,7 +86,7 @@ class Dns64Server(LinuxDriver):
         readings = {"udp": Reading(command, parse, words, losses), "process": process}
         return {**super().get_telemetry_readings(intent), **readings}
 
-    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: plan.Intent, facts: Facts) -> plan.Plan:
         dns64, directory = intent.get_configuration(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{directory}/{self.config_file_name}", f"{directory}/{self.name}.pid"
         log, run = f"{directory}/{self.name}.log", self.fill_in(self.start_command, directory)
@@ -105,7 +95,7 @@ class Dns64Server(LinuxDriver):
 
         def is_listening(output: str) -> bool:
             name, _, sockets = output.partition("\n")
-            return name == self.process_name and find_line(sockets, socket) is not None
+            return name == self.process_name and plan.find_line(sockets, socket) is not None
 
         server = make_daemon_step(
             f"cd {directory} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
@@ -113,7 +103,7 @@ class Dns64Server(LinuxDriver):
             self.process_name,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            expected=expect_output(is_listening, f"{self.process_name}, listening"),
+            expected=plan.expect_output(is_listening, f"{self.process_name}, listening"),
             log=log,
             stop=self.make_stop_command(pid),
         )
@@ -149,7 +139,7 @@ class Bind9(Dns64Server):
     process_name = "named"
     start_command = "named -f -n {options.threads} -c {config}"
     control_command = "rndc -k {directory}/rndc.key -s 127.0.0.1 -p {options.control_port}"
-    expected_status = expect_lines("server is up and running")
+    expected_status = plan.expect_lines("server is up and running")
     configuration = """\
 include "{directory}/rndc.key";
 controls {{ inet 127.0.0.1 port {options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
@@ -174,16 +164,16 @@ options {{
 zone "{dns64.zone}" {{ type static-stub; server-addresses {{ {dns64.server}; }}; }};
 """
 
-    def make_preparation_steps(self, directory: str) -> Sequence[Step]:
+    def make_preparation_steps(self, directory: str) -> Sequence[plan.Step]:
         file = f"{directory}/rndc.key"
         return (
-            Step(
+            plan.Step(
                 f"rndc-confgen -a -c {file}",
                 "a key for rndc",
                 read=f"cat {file}",
-                expected=expect_lines('key "rndc-key" {'),
+                expected=plan.expect_lines('key "rndc-key" {'),
                 undo=f"rm -f {file}",
-                existing=IfExists.NONE,
+                existing=plan.IfExists.NONE,
             ),
             make_link_up_step("lo", "rndc reaches named by the loopback interface"),
         )
@@ -244,7 +234,7 @@ end)
         room = f"d={self.options.state_dir}; {up}; {{ {free}; {current_size}; }} | {summed}"
         return {**super().get_survey_commands(), "room": room}
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: plan.Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         cache_mib, room = self.options.cache_mib, facts.parse_number("room")
         if room is not None and room < cache_mib << 10:
@@ -258,12 +248,12 @@ end)
             return super().make_stop_command(pid)
         return make_group_stop_command(pid, self.process_name)
 
-    def make_flush_step(self, directory: str) -> Step:
+    def make_flush_step(self, directory: str) -> plan.Step:
         """Return the step that requests a flush by creating a file, which kresd detects and removes."""
         file = f"{directory}/empty"
         wait = f"n=0; while [ -e {file} ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
-        removed = Check(f"{wait}; ls {file} 2>/dev/null || true", expect_text(""))
-        return Step(f"touch {file}", "flush the DNS cache", proof=removed)
+        removed = plan.Check(f"{wait}; ls {file} 2>/dev/null || true", plan.expect_text(""))
+        return plan.Step(f"touch {file}", "flush the DNS cache", proof=removed)
 
 
 FIRST_SUPPORTED_VERSION = (4, 4)  # first with the setting dns64-prefix
@@ -288,7 +278,7 @@ class PdnsRecursor(Dns64Server):
         "rec_control --socket-dir={directory} --config-dir={directory} --config-name=v6t"
     )
     flush_verb, status_verb = "wipe-cache $", "ping"
-    expected_status = expect_lines("pong")
+    expected_status = plan.expect_lines("pong")
     config_file_name = "recursor-v6t.conf"
     prefix_lengths = (96,)
     configuration = """\
@@ -313,7 +303,7 @@ loglevel=0
 quiet=yes
 """
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: plan.Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         version = parse_version(facts.version)
         if version and not FIRST_SUPPORTED_VERSION <= version < FIRST_YAML_VERSION:
@@ -336,7 +326,9 @@ class Unbound(Dns64Server):
     start_command = "unbound -d -c {config}"
     control_command = "unbound-control -c {config}"
     flush_verb = "reload"  # unlike ``flush``, it also clears the server timings
-    expected_status = expect_matching_line(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
+    expected_status = plan.expect_matching_line(
+        r"unbound \(pid \d+\) is running\.\.\.", "'is running'"
+    )
     # without Unbound's built-in answers for ``test.`` (RFC 6761)
     configuration = """\
 server:

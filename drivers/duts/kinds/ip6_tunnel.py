@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
+from v6t.drivers.duts import plan
 from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
@@ -19,15 +20,6 @@ from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.softwires import DeviceTunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux
-from v6t.drivers.duts.plan import (
-    Intent,
-    Plan,
-    Step,
-    expect_lines,
-    expect_output,
-    expect_words,
-    find_line,
-)
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
@@ -67,11 +59,11 @@ class Ip6Tunnel(LinuxDriver):
         return {**super().get_survey_commands(), KERNEL_MODULE: known}
 
     @classmethod
-    def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
+    def check_supported(cls, intent: plan.Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
         get_tunnel_end(intent)
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: plan.Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         if facts.sections.get(KERNEL_MODULE, "").strip() == "none":
             problem = f"the device's kernel {facts.version} has no {KERNEL_MODULE}"
@@ -83,7 +75,7 @@ class Ip6Tunnel(LinuxDriver):
                 problem = "a B4 of DS-Lite has no address and no port set to check"
                 raise make_unsupported_error(problem, "leave dut.options.checks out")
 
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
+    def get_header_profile(self, intent: plan.Intent) -> HeaderProfile:
         uniform = self.options.dscp == "uniform"
         return HeaderProfile(
             outer_dscp="copied" if uniform else "zero",
@@ -93,12 +85,12 @@ class Ip6Tunnel(LinuxDriver):
             why="ip6_tunnel: hop limit and DSCP as configured, CE not copied (INET_ECN_encapsulate)",
         )
 
-    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: plan.Intent) -> Mapping[str, Reading]:
         words = "its errors are packets that it could not send, and ECN marks that it lost"
         tunnel = telemetry.make_link_reading(TUNNEL_NAME, words)
         return {**super().get_telemetry_readings(intent), f"tunnel {TUNNEL_NAME}": tunnel}
 
-    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: plan.Intent, facts: Facts) -> plan.Plan:
         customer = get_tunnel_end(intent)
         notes = [
             "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",
@@ -116,7 +108,7 @@ class Ip6Tunnel(LinuxDriver):
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
         return self.assemble_plan(intent, facts, steps, notes=notes)
 
-    def _make_tunnel_steps(self, intent: Intent, customer: DeviceTunnelEnd) -> list[Step]:
+    def _make_tunnel_steps(self, intent: plan.Intent, customer: DeviceTunnelEnd) -> list[plan.Step]:
         ports = self.get_ports(intent)
         outside, inside = ports[customer.ipv6_side], ports[customer.ipv4_side]
         local = [linux.make_address_step(IPv6Interface(customer.local), outside)]
@@ -136,7 +128,7 @@ class Ip6Tunnel(LinuxDriver):
             *_make_route_steps(inside),
         ]
 
-    def _make_create_step(self, customer: DeviceTunnelEnd) -> Step:
+    def _make_create_step(self, customer: DeviceTunnelEnd) -> plan.Step:
         ends = f"remote {customer.remote} local {customer.local}"
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
@@ -144,13 +136,15 @@ class Ip6Tunnel(LinuxDriver):
         phrases = (f"{TUNNEL_NAME}: ip/ipv6 {ends}", how, *dscp)
 
         def has_tunnel(output: str) -> bool:
-            line = find_line(output, *phrases)
-            return line is not None and (find_line(line, "dscp inherit") is not None) == uniform
+            line = plan.find_line(output, *phrases)
+            return (
+                line is not None and (plan.find_line(line, "dscp inherit") is not None) == uniform
+            )
 
         add = f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}"
         delete, why = f"ip -6 tunnel del {TUNNEL_NAME}", "the tunnel to the relay"
         read = f"ip -6 tunnel show {TUNNEL_NAME} 2>/dev/null || true"
-        expected = expect_output(has_tunnel, " and ".join(f"'{p}'" for p in phrases))
+        expected = plan.expect_output(has_tunnel, " and ".join(f"'{p}'" for p in phrases))
         return make_object_step(add, delete, why, read=read, expected=expected)
 
 
@@ -175,7 +169,7 @@ def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
     return rules
 
 
-def _make_route_steps(customer_port: str) -> Sequence[Step]:
+def _make_route_steps(customer_port: str) -> Sequence[plan.Step]:
     """Return the steps that route IPv4 packets from the customer's port into the tunnel."""
     rule = f"iif {customer_port} lookup {ROUTING_TABLE_NUMBER}"
     return [
@@ -184,13 +178,13 @@ def _make_route_steps(customer_port: str) -> Sequence[Step]:
             f"ip route flush table {ROUTING_TABLE_NUMBER}",
             "all IPv4 is behind the relay",
             read=f"ip route show table {ROUTING_TABLE_NUMBER} 2>/dev/null || true",
-            expected=expect_words(f"default dev {TUNNEL_NAME} proto 86"),
+            expected=plan.expect_words(f"default dev {TUNNEL_NAME} proto 86"),
         ),
         make_object_step(
             f"ip rule add priority {ROUTING_TABLE_NUMBER} {rule}",
             f"ip rule del priority {ROUTING_TABLE_NUMBER}",
             "for packets from the customer",
             read=f"ip rule show priority {ROUTING_TABLE_NUMBER}",
-            expected=expect_lines(f"{ROUTING_TABLE_NUMBER}: from all {rule}"),
+            expected=plan.expect_lines(f"{ROUTING_TABLE_NUMBER}: from all {rule}"),
         ),
     ]

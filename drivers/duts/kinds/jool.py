@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts import plan
 from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
@@ -17,18 +18,6 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_module_step
-from v6t.drivers.duts.plan import (
-    Check,
-    Intent,
-    Plan,
-    Step,
-    expect_lines,
-    expect_matching_line,
-    expect_max_sessions,
-    expect_output,
-    expect_text,
-    shorten_output,
-)
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import (
@@ -160,12 +149,12 @@ class Jool(LinuxDriver):
         version = plain.pop() if plain else ""
         return RELEASE_CANDIDATES.get(version, version)
 
-    def make_example_facts(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: plan.Intent) -> Facts:
         """Return facts with the configured version of Jool, else a version that v6t was tested with."""
         tested = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
         return replace(super().make_example_facts(intent), version=self.options.version or tested)
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: plan.Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         program = choose_program(intent)
         # a device without a version has no Jool at all
@@ -180,11 +169,11 @@ class Jool(LinuxDriver):
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
             if name.startswith("instances_") and not all(map(_is_own_instance, lines)):
-                problem = f"another translator is active on the device: {shorten_output(text)}"
+                problem = f"another translator is active on the device: {plan.shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
 
-    def _check_udp_timeout(self, intent: Intent) -> None:
+    def _check_udp_timeout(self, intent: plan.Intent) -> None:
         """Raise UsageError unless the UDP timeout is at least the minimum of all Jool versions (global.c)."""
         timeout_s, least = self.get_configured_timeout_s(intent), MIN_UDP_TIMEOUT_S
         if 0 < timeout_s < least:
@@ -195,7 +184,7 @@ class Jool(LinuxDriver):
             hint, instead = f"set timeout_s to {least} or more", {"timeout_s": least}
             raise make_unsupported_error(problem, hint, dut_params=instead)
 
-    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: plan.Intent, facts: Facts) -> plan.Plan:
         program, lab = choose_program(intent), self.options.in_lab
         refcnt = f"/sys/module/{program}/refcnt"
         unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
@@ -216,11 +205,11 @@ class Jool(LinuxDriver):
     def _configuration_file(self) -> str:
         return f"{self.options.state_dir}/jool.json"
 
-    def _choose_lowest_mtu(self, intent: Intent) -> int:
+    def _choose_lowest_mtu(self, intent: plan.Intent) -> int:
         configured: int = getattr(intent.configuration, "lowest_ipv6_mtu", 1280)
         return self.options.lowest_ipv6_mtu or configured
 
-    def _make_instance_steps(self, intent: Intent) -> list[Step]:
+    def _make_instance_steps(self, intent: plan.Intent) -> list[plan.Step]:
         """Return the steps that write the configuration of SIIT or NAT64 and load it as an instance."""
         program, config = choose_program(intent), addresses.get_siit_config(intent)
         settings: dict[str, Any] = {"lowest-ipv6-mtu": self._choose_lowest_mtu(intent)}
@@ -244,13 +233,13 @@ class Jool(LinuxDriver):
         file, text = self._configuration_file, json.dumps(content, indent=1) + "\n"
         create, delete = f"{program} file handle {file}", f"{program} instance remove v6t"
         read = f"{{ {show}; }} 2>/dev/null; true"
-        expected = replace(expect_lines(*checks), description=description)
+        expected = replace(plan.expect_lines(*checks), description=description)
         return [
             make_config_file_step(file, text, "Jool's configuration, atomic"),
             make_object_step(create, delete, "the translator", read=read, expected=expected),
         ]
 
-    def _make_mapt_steps(self, intent: Intent) -> list[Step]:
+    def _make_mapt_steps(self, intent: plan.Intent) -> list[plan.Step]:
         """Return the steps that create a MAP-T instance and add its rules one by one."""
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig):
@@ -268,7 +257,7 @@ class Jool(LinuxDriver):
         create = f"{MAPT} instance add v6t --{self.options.framework} --dmr {dmr}"
         delete = f"{MAPT} instance remove v6t"
         read = f"{MAPT} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true"
-        expected = expect_output(
+        expected = plan.expect_output(
             lambda out: any(map(_is_own_instance, out.splitlines())), "an instance v6t"
         )
         return [
@@ -278,24 +267,24 @@ class Jool(LinuxDriver):
             _make_global_step("lowest-ipv6-mtu", self._choose_lowest_mtu(intent)),
         ]
 
-    def _make_flush_step(self, pool_steps: list[Step]) -> Step:
+    def _make_flush_step(self, pool_steps: list[plan.Step]) -> plan.Step:
         """Return the step that reboots, or replaces the instance: removing sessions takes minutes."""
         if self.options.flush == "reboot":
             command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
             why, limit_s = "no state of an earlier trial is left", self.options.reboot_deadline_s
-            return Step(command, why, reboots=True, deadline_s=limit_s)
+            return plan.Step(command, why, reboots=True, deadline_s=limit_s)
         lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {self._configuration_file}"]
         lines += [step.command for step in pool_steps]
-        empty = expect_max_sessions(parse_sessions, "session")
-        proof = Check(make_statistics_command(NAT64), empty)
-        return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
+        empty = plan.expect_max_sessions(parse_sessions, "session")
+        proof = plan.Check(make_statistics_command(NAT64), empty)
+        return plan.Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
 
-    def get_session_reading(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: plan.Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
         return Reading(make_statistics_command(NAT64), parse_sessions)
 
-    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: plan.Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
         command = make_statistics_command(program)
         parse = partial(parse_packet_counters, nat64=program == NAT64)
@@ -308,7 +297,7 @@ class Jool(LinuxDriver):
         return readings
 
 
-def choose_program(intent: Intent) -> str:
+def choose_program(intent: plan.Intent) -> str:
     """Return the Jool program that implements an intent."""
     if isinstance(intent.configuration, Nat64Config):
         return NAT64
@@ -320,20 +309,20 @@ def make_statistics_command(program: str) -> str:
     return f"{program} -i v6t stats display --all --csv --no-headers"
 
 
-def make_pool_steps(intent: Intent, version: str) -> list[Step]:
+def make_pool_steps(intent: plan.Intent, version: str) -> list[plan.Step]:
     """Return the steps that add public addresses and ports, which may be the kernel's own."""
     pool = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
     force = " --force" if parse_version(version) >= FIRST_FORCE_VERSION else ""
     ports = f"{pool.first_port}-{pool.last_port}"
 
-    def make_step(protocol: str, address: str) -> Step:
+    def make_step(protocol: str, address: str) -> plan.Step:
         # a row begins with its packet mark
         row = f"0,{protocol.upper()},{re.escape(address)},{pool.first_port},{pool.last_port}(,.*)?"
         add = f"jool -i v6t pool4 add {address} {ports} --{protocol}{force}"
         why = f"public addresses and ports of {protocol.upper()}; without, only 61001-65535"
         read = f"jool -i v6t pool4 display --{protocol} --csv --no-headers"
-        expected = expect_matching_line(row, f"{address} {ports}")
-        return Step(add, why, read=read, expected=expected)
+        expected = plan.expect_matching_line(row, f"{address} {ports}")
+        return plan.Step(add, why, read=read, expected=expected)
 
     return [make_step(name, address) for name in nat.PROTOCOLS for address in pool.addresses]
 
@@ -352,17 +341,19 @@ def _format_row(values: str) -> str:
     return ",".join(values.split())
 
 
-def _make_rule_step(rule: MapRuleConfig) -> Step:
+def _make_rule_step(rule: MapRuleConfig) -> plan.Step:
     values, read = _format_rule(rule), f"{MAPT} -i v6t fmrt display --csv --no-headers"
     add, why = f"{MAPT} -i v6t fmrt add {values}", f"forwarding mapping rule {rule.ipv6_prefix}"
-    return Step(add, why, read=read, expected=expect_lines(_format_row(values)))
+    return plan.Step(add, why, read=read, expected=plan.expect_lines(_format_row(values)))
 
 
-def _make_global_step(name: str, value: object) -> Step:
+def _make_global_step(name: str, value: object) -> plan.Step:
     """Return the step that sets one of the global options of the MAP-T instance."""
     write, why = f"{MAPT} -i v6t global update {name} {value}", f"{name} of the translator"
     read = f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'"
-    return Step(write, why, read=read, expected=expect_text(_format_row(f"{name} {value}")))
+    return plan.Step(
+        write, why, read=read, expected=plan.expect_text(_format_row(f"{name} {value}"))
+    )
 
 
 def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:

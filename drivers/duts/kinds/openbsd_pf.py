@@ -8,23 +8,13 @@ from typing import Literal
 from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.device import MAX_OWN_CONNECTIONS
-from v6t.drivers.duts import management_path
+from v6t.drivers.duts import management_path, plan
 from v6t.drivers.duts.driver import Driver, check_interfaces, make_unsupported_error, require_root
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.plan import (
-    Check,
-    Expectation,
-    Intent,
-    Plan,
-    Step,
-    expect_max_sessions,
-    expect_text,
-    shorten_output,
-)
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.steps import make_config_file_step
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
@@ -99,7 +89,7 @@ class OpenBsdPf(Driver):
     versions = ("7.6",)
     options_model = OpenBsdOptions
 
-    def get_timeout_s(self, intent: Intent) -> float | None:
+    def get_timeout_s(self, intent: plan.Intent) -> float | None:
         return float(self.options.timeout_s)
 
     def get_survey_commands(self) -> Mapping[str, str]:
@@ -122,7 +112,7 @@ class OpenBsdPf(Driver):
     def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
-            problem = f"the device does not run OpenBSD: uname prints {shorten_output(system)}"
+            problem = f"the device does not run OpenBSD: uname prints {plan.shorten_output(system)}"
             hint = "the lab's devices run Linux: give dut.options.ssh.host in a testbed file"
             raise DutError(problem, hint, code="wrong-system")
         interfaces, addresses = openbsd.parse_ifconfig(sections.get("links", ""))
@@ -150,11 +140,11 @@ class OpenBsdPf(Driver):
             sections=dict(sections),
         )
 
-    def make_example_facts(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: plan.Intent) -> Facts:
         facts = self.assume_facts(intent, "OpenBSD")
         return replace(facts, system=f"OpenBSD {facts.version}")
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: plan.Intent, facts: Facts) -> None:
         require_root(facts)
         check_interfaces(self.options, intent, facts)
         section = facts.sections.get
@@ -171,7 +161,7 @@ class OpenBsdPf(Driver):
             problem = "this driver does not configure VLANs on OpenBSD"
             raise make_unsupported_error(problem, "use untagged links")
 
-    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: plan.Intent, facts: Facts) -> plan.Plan:
         steps = [openbsd.make_forwarding_step()]
         for side in ("left", "right"):
             side_intent = getattr(intent, side)
@@ -183,7 +173,7 @@ class OpenBsdPf(Driver):
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is not changed: if it is on, its rules and states are also measured")
-            return Plan(self.name, facts.version, tuple(steps), notes=tuple(notes))
+            return plan.Plan(self.name, facts.version, tuple(steps), notes=tuple(notes))
         notes.append(OPEN_RULES_NOTE)
         if isinstance(intent.configuration, Nat64Config):
             notes.append(REUSED_PORT_NOTE)
@@ -191,19 +181,19 @@ class OpenBsdPf(Driver):
             notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693)")
         steps += self._make_rule_steps(intent)
         flush = (self._make_flush_step(intent),)
-        return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
+        return plan.Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
+    def get_header_profile(self, intent: plan.Intent) -> HeaderProfile:
         if not isinstance(intent.configuration, Nat64Config):
             return HeaderProfile()
         return HeaderProfile(df="set", why="af-to sets DF in packets of any size")
 
-    def get_session_reading(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: plan.Intent) -> Reading | None:
         """Return the reading that counts the states of translating rules; None without NAT."""
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -vsr", parse_translated_states) if has_states else None
 
-    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: plan.Intent) -> Mapping[str, Reading]:
         states = "states, and packets dropped, by PF's reasons; `translate`: no free port"
         ticks = "ticks, of a single core under its name, of several cores their mean"
         return {
@@ -212,15 +202,15 @@ class OpenBsdPf(Driver):
             "table": Reading("pfctl -si; pfctl -sm", parse_occupancy, "states, and PF's limit"),
         }
 
-    def get_table_limits_reading(self, intent: Intent) -> Reading | None:
+    def get_table_limits_reading(self, intent: plan.Intent) -> Reading | None:
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -sm", parse_limits) if has_states else None
 
-    def _make_rule_steps(self, intent: Intent) -> list[Step]:
+    def _make_rule_steps(self, intent: plan.Intent) -> list[plan.Step]:
         file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
         return [
             make_config_file_step(file, text, "the rules, in place of /etc/pf.conf"),
-            Step(
+            plan.Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
                 read=LIST_RULES_COMMAND,
@@ -228,27 +218,27 @@ class OpenBsdPf(Driver):
                 undo=make_reload_command(intent),
                 deadline_s=120.0,
             ),
-            Step(
+            plan.Step(
                 "pfctl -q -e 2>/dev/null || true",
                 "PF is on",
                 read="pfctl -si | sed -n 's/^\\(Status: [A-Za-z]*\\).*/\\1/p'",
-                expected=expect_text("Status: Enabled"),
+                expected=plan.expect_text("Status: Enabled"),
                 undo="case {old} in *Disabled*) pfctl -q -d;; esac; true",
             ),
         ]
 
-    def _make_flush_step(self, intent: Intent) -> Step:
+    def _make_flush_step(self, intent: plan.Intent) -> plan.Step:
         if self.options.flush == "reboot":
             why = "an empty state table: flushing only marks states"
-            return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
+            return plan.Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
         goal = "almost no states of the translating rule"
-        few = expect_max_sessions(parse_translated_states, "state", goal, MAX_OWN_CONNECTIONS)
+        few = plan.expect_max_sessions(parse_translated_states, "state", goal, MAX_OWN_CONNECTIONS)
         why = "no state of an earlier trial is left, once the purge has run"
         command = f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}"
-        return Step(command, why, proof=Check("pfctl -vsr", few), deadline_s=300.0)
+        return plan.Step(command, why, proof=plan.Check("pfctl -vsr", few), deadline_s=300.0)
 
 
-def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
+def format_ruleset(intent: plan.Intent, options: OpenBsdOptions) -> str:
     """Return the text of ``pf.conf`` with timeouts longer than any test and explicit ports."""
     pool = nat.get_pool(intent)
     required_states = conntrack.get_required_sessions(options.sessions, intent)
@@ -307,7 +297,7 @@ def parse_occupancy(text: str) -> Mapping[str, float]:
     return {"used": used, "limit": limit} if used is not None and limit is not None else {}
 
 
-def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
+def list_translating_rules(intent: plan.Intent, options: DutOptions) -> list[tuple[str, str]]:
     """Return the match and the action keyword, such as ``nat-to``, of each translating rule."""
     configuration = intent.configuration
     if isinstance(configuration, Nat64Config):
@@ -317,7 +307,7 @@ def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[st
     return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
 
 
-def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
+def expect_rules(intent: plan.Intent, options: DutOptions) -> plan.Expectation:
     """Expect ``pfctl -sr`` to list each translating rule (pfctl_parser.c, print_rule).
 
     pfctl prints a host without prefix length, flags that the file does not contain, several addresses as a
@@ -342,10 +332,12 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
                 return f"no rule is '{match} {action} ...'"
         return None
 
-    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), describe_missing_rule)
+    return plan.Expectation(
+        " and ".join(f"'{m} {a}'" for m, a in expected_rules), describe_missing_rule
+    )
 
 
-def make_kill_command(intent: Intent) -> str:
+def make_kill_command(intent: plan.Intent) -> str:
     """Return the command that marks the test's states for deletion, but no states of an operator."""
     nets = list(nat.get_pool(intent).client_networks)
     for side in (intent.left, intent.right):
@@ -353,7 +345,7 @@ def make_kill_command(intent: Intent) -> str:
     return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
 
 
-def make_reload_command(intent: Intent) -> str:
+def make_reload_command(intent: plan.Intent) -> str:
     """Return the command that reloads ``/etc/pf.conf`` as soon as its state limit permits."""
     return (
         f"({make_kill_command(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "

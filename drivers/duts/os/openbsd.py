@@ -5,17 +5,8 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_interface, ip_network
 
 from v6t.base.errors import DutError
+from v6t.drivers.duts import plan
 from v6t.drivers.duts.facts import Interface
-from v6t.drivers.duts.plan import (
-    Expectation,
-    IfExists,
-    Step,
-    expect_lines,
-    expect_matching_line,
-    expect_output,
-    expect_text,
-    expect_words,
-)
 from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import Address, LinkIntent, Network
 from v6t.intent.device import Interface as InterfaceAddress
@@ -77,16 +68,16 @@ def parse_cpu_ticks(text: str) -> Mapping[str, float]:
     return {f"{name}idle": values[-1], f"{name}softirq": values[-2], f"{name}total": sum(values)}
 
 
-def make_forwarding_step() -> Step:
+def make_forwarding_step() -> plan.Step:
     """Return the step that enables IPv4 and IPv6 forwarding."""
     names = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
     settings = [f"{name}=1" for name in names]
     write, undo = f"sysctl {' '.join(settings)} >/dev/null", "sysctl {words} >/dev/null"
     why, read = "forward both versions", f"sysctl {' '.join(names)}"
-    return Step(write, why, read=read, expected=expect_lines(*settings), undo=undo)
+    return plan.Step(write, why, read=read, expected=plan.expect_lines(*settings), undo=undo)
 
 
-def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
+def make_side_steps(side: LinkIntent, port: str) -> list[plan.Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
     steps = [make_link_up_step(port)]
     if any(address.version == 6 for address in side.addresses):
@@ -97,37 +88,39 @@ def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
     return steps
 
 
-def make_mtu_step(port: str, mtu: int) -> Step:
+def make_mtu_step(port: str, mtu: int) -> plan.Step:
     """Return the step that sets the MTU of an interface."""
     read = f"ifconfig {port} | sed -n 's/^{port}: flags=.* mtu \\([0-9]*\\).*/\\1/p'"
     return make_value_step(f"ifconfig {port} mtu VALUE", mtu, f"MTU of {port}", read=read)
 
 
-def make_link_up_step(port: str) -> Step:
+def make_link_up_step(port: str) -> plan.Step:
     """Return the step that brings an interface up."""
-    return Step(
+    return plan.Step(
         f"ifconfig {port} up",
         f"{port} carries test traffic",
         read=f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'",
-        expected=expect_text("up"),
+        expected=plan.expect_text("up"),
         undo=f"ifconfig {port} down",
-        existing=IfExists.KEEP,
+        existing=plan.IfExists.KEEP,
     )
 
 
-def make_link_local_step(port: str) -> Step:
+def make_link_local_step(port: str) -> plan.Step:
     """Return the step that adds a link-local address; the rollback removes it."""
-    return Step(
+    return plan.Step(
         f"ifconfig {port} inet6 eui64",
         f"IPv6 on {port}: the first address would add a link-local one that remains",
         read=f"ifconfig {port} | sed -n 's/^[[:space:]]*\\(inet6 fe80:[^ ]*\\).*/\\1/p'",
-        expected=expect_output(lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"),
+        expected=plan.expect_output(
+            lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"
+        ),
         undo=f"ifconfig {port} -inet6",
-        existing=IfExists.KEEP,
+        existing=plan.IfExists.KEEP,
     )
 
 
-def make_address_step(address: InterfaceAddress, port: str) -> Step:
+def make_address_step(address: InterfaceAddress, port: str) -> plan.Step:
     """Return the step that adds an address to a port."""
     if address.version == 4:
         family, length = "inet", f"/{address.network.prefixlen}"
@@ -141,13 +134,13 @@ def make_address_step(address: InterfaceAddress, port: str) -> Step:
             return f"'{words}' is missing"
         return f"another host has {address.ip}" if "duplicated" in match[1].split() else None
 
-    return Step(
+    return plan.Step(
         f"ifconfig {port} {family} alias {address.ip}{length}",
         f"the device's address on {port}",
         read=f"ifconfig {port} | grep -wF '{words}' || true",
-        expected=Expectation(f"'{words}'", find_problem),
+        expected=plan.Expectation(f"'{words}'", find_problem),
         undo=f"ifconfig {port} {family} {address.ip} delete",
-        existing=IfExists.KEEP,
+        existing=plan.IfExists.KEEP,
     )
 
 
@@ -160,17 +153,17 @@ def check_prefix_lengths(side: LinkIntent, port: str, present: Iterable[Interfac
             raise DutError(problem, hint, code="address-conflict")
 
 
-def make_neighbor_step(address: Address, mac: str, port: str) -> Step:
+def make_neighbor_step(address: Address, mac: str, port: str) -> plan.Step:
     """Return the step that adds a permanent neighbor entry, which needs no resolution."""
     tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
     add, delete = f"{tool} -s {address} {mac}{permanent}", f"{tool} -d {address}"
     why = f"static neighbor entries for the tester's hosts on {port}"
     read = f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z"
-    expected = expect_words(f"{address} {mac.lower()} {port} permanent")
+    expected = plan.expect_words(f"{address} {mac.lower()} {port} permanent")
     return make_object_step(add, delete, why, read=read, expected=expected)
 
 
-def make_route_step(net: Network, via: Address, port: str) -> Step:
+def make_route_step(net: Network, via: Address, port: str) -> plan.Step:
     """Return the step that adds a route to a network via a neighbor."""
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
@@ -180,5 +173,5 @@ def make_route_step(net: Network, via: Address, port: str) -> Step:
         f"route -qn delete {family} {net} {via}",
         f"to the test hosts behind {port}",
         read=f"route -n show {family} | grep '^{re.escape(first)} ' || true",
-        expected=expect_matching_line(row, f"{net} by {via}"),
+        expected=plan.expect_matching_line(row, f"{net} by {via}"),
     )

@@ -1,14 +1,9 @@
 """An SNMP agent and a BGP speaker on a Linux device (RFC 2544, sections 11.2 and 11.3)."""
 
+from v6t.drivers.duts import steps
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import Check, DeviceChange, Step, expect_text, expect_words
-from v6t.drivers.duts.steps import (
-    make_config_file_step,
-    make_daemon_step,
-    make_directory_step,
-    make_process_stop_command,
-)
 
 SNMP_AGENT, SNMP_CLIENT = "snmpd", "snmpget"
 IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"  # ipForwarding (RFC 4293), which is 1 on a router
@@ -37,9 +32,9 @@ def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Che
         "sleep 0.2; done"
     )
     return [
-        make_directory_step(directory, "a directory for the agent's files"),
-        make_config_file_step(file, text, "the SNMP agent's configuration"),
-        make_daemon_step(start, pid, SNMP_AGENT, "a separate SNMP agent"),
+        steps.make_directory_step(directory, "a directory for the agent's files"),
+        steps.make_config_file_step(file, text, "the SNMP agent's configuration"),
+        steps.make_daemon_step(start, pid, SNMP_AGENT, "a separate SNMP agent"),
     ], Check(query, expect_text(1))
 
 
@@ -107,8 +102,8 @@ def _make_bird_steps(
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{router_number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     start = f"{BIRD_DAEMON} -c {file} -s {socket} -P {pid}"
-    stop = f"( {make_process_stop_command(pid, BIRD_DAEMON)} ) && rm -f {socket}"
+    stop = f"( {steps.make_process_stop_command(pid, BIRD_DAEMON)} ) && rm -f {socket}"
     return [
-        make_config_file_step(file, head + protocols, f"BIRD's configuration, {role}"),
-        make_daemon_step(start, pid, BIRD_DAEMON, f"BIRD, {role}", stop=stop),
+        steps.make_config_file_step(file, head + protocols, f"BIRD's configuration, {role}"),
+        steps.make_daemon_step(start, pid, BIRD_DAEMON, f"BIRD, {role}", stop=stop),
     ]
