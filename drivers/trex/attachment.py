@@ -10,16 +10,8 @@ from typing import Any, Literal
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
-from v6t.drivers.trex.channel import (
-    ASTF_MODULES,
-    DEADLINE_S,
-    STL_MODULES,
-    ClientWorker,
-    WorkerError,
-    find_installation,
-    parse_answer,
-    start_client,
-)
+from v6t.drivers.trex import channel
+from v6t.drivers.trex.channel import ClientWorker, WorkerError, parse_answer, start_client
 from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.doctor import find_missing_mount, find_start_fix, read_host_facts
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
@@ -100,7 +92,7 @@ class Attachment:
                 stack.callback(self.server.close)
             if self.worker is not None:
                 # a server of another user would keep ports that are not released
-                limits = {} if self.server is not None else {"deadline_s": DEADLINE_S}
+                limits = {} if self.server is not None else {"deadline_s": channel.DEADLINE_S}
                 stack.callback(self.worker.close, **limits)
             self.worker = self.server = None
 
@@ -191,7 +183,7 @@ class Attachment:
 
     def _start_worker(self) -> None:
         options, limit_s = self._options, self._options.start_deadline_s
-        modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
+        modules = channel.STL_MODULES if self._engine == "STL" else channel.ASTF_MODULES
         where = {"remote": options.remote, "namespace_pid": self.find_namespace_pid()}
         start = partial(ClientWorker, modules=modules, **where)
         if options.ssh:
@@ -203,7 +195,7 @@ class Attachment:
             place = {"trex_dir": self._directory}
             self.client_facts = self.ask("import_client", deadline_s=limit_s, **place)
             return
-        installation = find_installation(options.trex_dir)
+        installation = channel.find_installation(options.trex_dir)
         self._directory = str(installation.resolve())
         self.worker, self.client_facts = start_client(installation, options.python, start, limit_s)
 
@@ -300,7 +292,7 @@ class Attachment:
     def _choose_counting(self) -> bool:
         """Return whether to count by trailer; refuse or restart a server that cannot measure."""
         if (reason := self._find_problem()) and self._options.restart and self.server is None:
-            limits = {"wait_s": SHUTDOWN_S, "deadline_s": SHUTDOWN_S + DEADLINE_S}
+            limits = {"wait_s": SHUTDOWN_S, "deadline_s": SHUTDOWN_S + channel.DEADLINE_S}
             self._displaced = self.ask("shutdown", force=self._options.force, **limits)
             self._start_server()
             self._check_facts()

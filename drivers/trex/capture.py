@@ -16,15 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.oracle.compare import Comparison, compare_samples, merge_comparisons
+from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import OfferedLoad
-from v6t.drivers.trex.streams import (
-    MARK_IDS,
-    MARKS_PER_CLASS,
-    SentStream,
-    find_number_distance,
-    is_marked,
-    read_numbers,
-)
+from v6t.drivers.trex.streams import MARK_IDS, is_marked, read_numbers
 from v6t.packets import trailer
 from v6t.packets.arrays import count_unique, sort_unique
 from v6t.packets.walker import walk
@@ -156,7 +150,7 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
 
 def make_class_filter(number: int, nonce: int = 0) -> str:
     """Return the filter for the marked frames of one of eight classes in a trial with a nonce."""
-    high = MARK_IDS + number * MARKS_PER_CLASS >> 8
+    high = MARK_IDS + number * trex_streams.MARKS_PER_CLASS >> 8
     return f"{TEST_FRAME_FILTER} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
 
 
@@ -366,7 +360,7 @@ def compare_frames(
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
     """Compare captured frames of a stream with the reference translation."""
-    source = stream.source() if isinstance(stream, SentStream) else None
+    source = stream.source() if isinstance(stream, trex_streams.SentStream) else None
     return compare_samples(
         stream,
         list(frames),
@@ -374,5 +368,5 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         load.direction,
         load.find_oracle(stream),
         source=source,
-        read_numbers=partial(read_numbers, distance=find_number_distance(stream)),
+        read_numbers=partial(read_numbers, distance=trex_streams.find_number_distance(stream)),
     )

@@ -27,13 +27,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers.delays import compute_ipdv
+from v6t.drivers.trex import capture
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.capture import (
-    CaptureReader,
-    StampColumns,
-    count_stride_bits,
-    identify_streams,
-)
+from v6t.drivers.trex.capture import CaptureReader
 from v6t.drivers.trex.client.stats import CounterReading, GroupStats, TrialStats
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, is_marked
 from v6t.packets.arrays import count_unique
@@ -266,7 +262,7 @@ def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> di
     Returns:
         ``received`` and ``captured``; empty where no capture counted them.
     """
-    if not any(capture.class_number == STAMPS_CLASS for capture in stats.captures):
+    if not any(one.class_number == STAMPS_CLASS for one in stats.captures):
         return {}
     captured = stats.count_matches("marked", list_receiving_ports(loads), STAMPS_CLASS)
     counts = [count_group(stats, load, burst) for load in loads for burst in load.stamped_bursts]
@@ -404,7 +400,7 @@ def _decode_zigzag(data: bytes) -> Iterator[int]:
         raise ValueError("cut off")
 
 
-def estimate_tick_rate(stamps: StampColumns) -> float | None:
+def estimate_tick_rate(stamps: capture.StampColumns) -> float | None:
     """Estimate the frequency of TRex's time stamp counter from departures and arrivals [Hz].
 
     Only the first and last frames count: those between may have stood in the queue of an overloaded
@@ -441,8 +437,8 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
     class has frames, and the procedure calls the result sampled. A pair of which one frame was
     captured and the other should have been is lost.
     """
-    named = identify_streams(reader.samples, [load])
-    run_bits = (1 << count_stride_bits(load.frames, IPDV_FRAMES)) - 1
+    named = capture.identify_streams(reader.samples, [load])
+    run_bits = (1 << capture.count_stride_bits(load.frames, IPDV_FRAMES)) - 1
     distributions = {}
     for number, stream in enumerate(load.streams.streams):
         if stream.role is Role.NEGATIVE:
@@ -498,7 +494,7 @@ def add_sampled_delays(
         if smallest is not None:
             least[name] = min(smallest, least.get(name, math.inf))
         received[name] = received.get(name, 0) + count_group(stats, load, burst).received
-    named = {n: s.name for n, s in identify_streams(reader.samples, [load]).items()}
+    named = {n: s.name for n, s in capture.identify_streams(reader.samples, [load]).items()}
     delays = measure_delays(reader, named, least)
     untimed = {n: max(0, k - delays.get(n, NO_DELAYS).frames) for n, k in received.items()}
     return replace(counted, delays=delays, tags=delays, untimed=untimed)

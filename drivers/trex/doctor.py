@@ -10,14 +10,8 @@ from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tErro
 from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.channel import (
-    ClientWorker,
-    WorkerError,
-    find_installation,
-    parse_answer,
-    read_version,
-    start_client,
-)
+from v6t.drivers.trex import channel
+from v6t.drivers.trex.channel import ClientWorker, parse_answer, start_client
 from v6t.drivers.trex.client.host import is_reachable
 from v6t.drivers.trex.client.stats import ServerFacts
 from v6t.drivers.trex.interfaces import find_device, is_pci
@@ -34,7 +28,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         yield from _examine_remote(options, options.ssh)
         return
     try:
-        installation = find_installation(options.trex_dir)
+        installation = channel.find_installation(options.trex_dir)
     except UsageError as exc:
         yield "TRex", "missing", f"{exc.message}; {exc.hint}"
         return
@@ -43,7 +37,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded tester does not need it"
         yield "TRex", state, text
         return
-    yield "TRex", "ok", f"{installation}, version {read_version(installation)}"
+    yield "TRex", "ok", f"{installation}, version {channel.read_version(installation)}"
     with closing(ClientWorker(sys.executable)) as here:
         yield from examine_host(here, options)
     try:
@@ -74,7 +68,7 @@ def _examine_server(
         answer = worker.ask("connect", **options.address)
         flags = worker.ask("read_server_flags")
     except TesterError as exc:
-        if options.ssh and isinstance(exc, WorkerError) and exc.kind == "connect":
+        if options.ssh and isinstance(exc, channel.WorkerError) and exc.kind == "connect":
             yield absent
             return
         fix = "client and server must be of one installation"

@@ -113,11 +113,6 @@ def is_marked(stream: Stream) -> bool:
     return stream.stream_id >= MARK_IDS
 
 
-def find_class_number(stream: Stream) -> int:
-    """Return the number of a marked stream's class, from 0 to 7."""
-    return (stream.stream_id - MARK_IDS) // MARKS_PER_CLASS
-
-
 def compute_number_distance(length: int) -> int:
     """Return the distance of the number from the end of a marked frame [octets]."""
     reach = length - trailer.LENGTH + 4
@@ -129,11 +124,6 @@ def compute_number_distance(length: int) -> int:
 def find_number_distance(stream: Stream) -> int:
     """Return the distance of the number from the end of a stream's marked frames; 0 if stamped."""
     return compute_number_distance(len(stream.packet)) if is_marked(stream) else 0
-
-
-def find_mark_distance(streams: StreamSet) -> int:
-    """Return the distance of the number in marked frames of a direction; 0 if none is marked."""
-    return max(map(find_number_distance, streams.streams))
 
 
 def with_mark(stream: Stream) -> Stream:

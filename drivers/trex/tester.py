@@ -16,36 +16,15 @@ from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.prober import MAX_QUIET_TIMES, FrameOnSide
 from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
-from v6t.drivers.trex import capture, counting
+from v6t.drivers.trex import bursts, capture, counting
 from v6t.drivers.trex.attachment import Attachment, Engine
-from v6t.drivers.trex.bursts import (
-    ALWAYS_STAMPED_FPS,
-    SAMPLED_CAPABILITIES,
-    Burst,
-    OfferedLoad,
-    add_second_rate,
-    check_stamps,
-    make_bursts,
-    make_sequential_flows,
-    select_part,
-)
+from v6t.drivers.trex.bursts import Burst, OfferedLoad
 from v6t.drivers.trex.capture import CaptureReader, Recordings, make_capture_request
 from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
 from v6t.drivers.trex.client.stats import Capture, TrialStats
-from v6t.drivers.trex.connections import (
-    IDS_PER_DIRECTION,
-    Block,
-    LearnedConnections,
-    compute_timed_share,
-)
+from v6t.drivers.trex.connections import Block, LearnedConnections, compute_timed_share
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.streams import (
-    find_mark_distance,
-    mark_streams,
-    replace_link_header,
-    with_cache,
-    with_stamps,
-)
+from v6t.drivers.trex.streams import mark_streams, replace_link_header, with_cache, with_stamps
 from v6t.intent.device import Link, Links, Port
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.model import Role
@@ -60,12 +39,10 @@ if TYPE_CHECKING:
     from v6t.drivers.trex.capture import Batch
 
 _LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
-_ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
-    {
-        "tags", "every-frame", "ipdv", "frame-timeout", "connections",
-        "two-rates", "loss-times", "flow-starts", "tcp",
-    }
-)  # fmt: skip
+_ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset({
+    "tags", "every-frame", "ipdv", "frame-timeout", "connections", "two-rates", "loss-times",
+    "flow-starts", "tcp",
+})  # fmt: skip
 """Capabilities of one core on one pair of ports; ``tcp`` only of a server that the lab owns."""
 MAX_CAPTURES = 10  # Limit of a TRex server (``MAX_CAPTURE_SIZE``, v3.08)
 MAX_CAPTURED_FRAMES = 1000  # Limit of each port's capture
@@ -126,11 +103,11 @@ class TrexTester(BedTester):
     @property
     def capabilities(self) -> frozenset[Capability]:
         if not self.attachment.uses_trailer:  # one of several cores may stamp some frames
-            return SAMPLED_CAPABILITIES if self.attachment.can_time_some_frames() else frozenset()
+            can_time = self.attachment.can_time_some_frames()
+            return bursts.SAMPLED_CAPABILITIES if can_time else frozenset()
         if self._options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        without_tcp: frozenset[Capability] = _ONE_CORE_CAPABILITIES - {"tcp"}
-        return _ONE_CORE_CAPABILITIES if self._options.is_owned else without_tcp
+        return _ONE_CORE_CAPABILITIES - (set() if self._options.is_owned else {"tcp"})
 
     def open(self) -> None:
         try:
@@ -152,12 +129,12 @@ class TrexTester(BedTester):
             if not uses_trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
                 raise TesterError(*counting.NEGATIVE_TRAFFIC_PROBLEM, code="unsupported-by-tester")
             pairs = len(self._pairs[direction])
-            if len(ready.streams) * pairs > IDS_PER_DIRECTION:
-                raise TesterError(
-                    f"{len(ready.streams)} traffic classes on {pairs} pairs "
-                    f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers",
-                    code="too-many-for-trex",
+            if len(ready.streams) * pairs > bursts.IDS_PER_DIRECTION:
+                problem = (
+                    f"{len(ready.streams)} traffic classes on {pairs} pairs of ports need more "
                 )
+                problem += f"than TRex's {bursts.IDS_PER_DIRECTION} identifiers"
+                raise TesterError(problem, code="too-many-for-trex")
             self._streams[direction] = ready
             may_mark = uses_trailer and self._marks_streams is not False
             if may_mark and (marked := mark_streams(listed)):
@@ -166,7 +143,7 @@ class TrexTester(BedTester):
 
     def measure(self, trial: Trial) -> TrialResult:
         directions = select_directions(trial, self._streams)
-        check_stamps(trial)
+        bursts.check_stamps(trial)
         self._check_capabilities(trial)
         self._prepare_trial(trial)
         self._nonce = next(self._nonces)
@@ -181,8 +158,8 @@ class TrexTester(BedTester):
         readers: dict[Direction, CaptureReader] = {}
         for load in loads if recordings else ():
             batches = self._recordings.read(load.direction)
-            distance = find_mark_distance(load.streams)
-            readers[load.direction] = CaptureReader(batches, distance, capture.SAMPLES_PER_STREAM)
+            kept = capture.SAMPLES_PER_STREAM
+            readers[load.direction] = CaptureReader(batches, load.mark_distance, kept)
         return self._make_result(trial, loads, stats, began_s, readers)
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
@@ -220,8 +197,7 @@ class TrexTester(BedTester):
             or (not uses_trailer and self._options.cache)
             or "as in the traffic: every frame is computed",
         }
-        device = {} if self._bed is None else {"device": self._bed.describe()}
-        return description | device
+        return description if self._bed is None else {**description, "device": self._bed.describe()}
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -257,46 +233,37 @@ class TrexTester(BedTester):
     def _run_phase(self, trial: Trial, streams: StreamSet) -> PhaseCounts:
         """Run phase 1 or the validation with a recording."""
         self._nonce = next(self._nonces)
-        load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
+        load = self._make_load(streams, bursts.make_bursts(streams, trial, stamp=True))
         stats, began_s = self._send(trial, [load], [self._connections.request_recording(load)])
         # read first: it shows the connections of the compared frames
-        self._connections.read_phase(streams)
+        self._connections.read_phase(load)
         result = self._make_result(trial, [load], stats, began_s, {})
         return self._connections.count_phase(streams.direction, result, began_s)
 
-    def _make_load(self, streams: StreamSet, bursts: Sequence[Burst], part: int = 0) -> OfferedLoad:
-        """Make the load of one pair of ports, by its number."""
+    def _make_load(self, streams: StreamSet, own: Sequence[Burst], part: int = 0) -> OfferedLoad:
         pairs = self._pairs[streams.direction]
-        oracle = None if self._loopback else self._oracle
-        return OfferedLoad(
-            streams,
-            bursts,
-            pairs[part][0],
-            tuple(rx for _, rx in pairs),
-            self._nonce,
-            lambda stream: self._connections.find_oracle(stream) or oracle,
-        )
+        ports = pairs[part][0], tuple(rx for _, rx in pairs)
+        return OfferedLoad(streams, own, *ports, self._nonce, self._connections.find_oracle)
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
         streams, parts = self._streams[direction], len(self._pairs[direction])
-        if (connections := trial.connections) is not None:
-            streams = self._connections.make_phase_two(streams, trial, connections)
-            phase_two = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
-            return [self._make_load(streams, phase_two)]
         if trial.flow_starts is not None:
-            return [self._make_load(*make_sequential_flows(streams, trial, trial.flow_starts))]
+            flows = bursts.make_sequential_flows(streams, trial, trial.flow_starts)
+            return [self._make_load(*flows)]
         if trial.second_segment is not None:
-            return [self._make_load(*add_second_rate(streams, trial, trial.second_segment))]
+            return [self._make_load(*bursts.add_second_rate(streams, trial, trial.second_segment))]
         uses_trailer = self.attachment.uses_trailer
-        is_fast = self._marks_streams or trial.max_rate_fps > ALWAYS_STAMPED_FPS
-        if parts == 1 and is_fast and not trial.required_capabilities:
+        is_fast = self._marks_streams or trial.max_rate_fps > bursts.ALWAYS_STAMPED_FPS
+        if trial.connections is not None:
+            streams = self._connections.make_phase_two(streams, trial, trial.connections)
+        elif parts == 1 and is_fast and not trial.required_capabilities:
             streams = self._marked.get(direction, streams)
         loads = []
         for part, (tx, _) in enumerate(self._pairs[direction]):
             if not divide(trial.frames, part, parts):
                 continue
-            own = select_part(streams, trial, part, parts, core=tx // 2 if parts > 1 else 0)
-            bursts = make_bursts(
+            own = bursts.select_part(streams, trial, part, parts, core=tx // 2 if parts > 1 else 0)
+            own_bursts = bursts.make_bursts(
                 own,
                 trial,
                 stamp=uses_trailer or self.attachment.can_time_some_frames(),
@@ -306,7 +273,7 @@ class TrexTester(BedTester):
                 samples=self._options.sample,
                 interval=self.attachment.choose_stamp_interval(trial.rate_fps),
             )
-            loads.append(self._make_load(own, bursts, part))
+            loads.append(self._make_load(own, own_bursts, part))
         return loads
 
     def _install(self, load: OfferedLoad) -> None:
@@ -374,9 +341,9 @@ class TrexTester(BedTester):
                 pattern = capture.make_neighbors_filter(first.frames, counting.IPDV_FRAMES)
                 yield make_capture_request("sample", ports, pattern, 2 * counting.IPDV_FRAMES)
             elif wanted:
-                for bursts, at in ((stamped, 0), (marked, find_mark_distance(first.streams))):
-                    if bursts:
-                        most = max(b.frames for b in bursts)
+                for group, at in ((stamped, 0), (marked, first.mark_distance)):
+                    if group:
+                        most = max(b.frames for b in group)
                         pattern = capture.make_sample_filter(most, each, at, first.nonce)
                         yield make_capture_request("sample", ports, pattern, limit)
             numbers = (number for load in own for number in load.marked_classes)

@@ -15,13 +15,7 @@ from typing import Any
 
 from v6t.drivers.trex.client import host, rpc, stats
 from v6t.drivers.trex.client.service import RequestError, main, make_one_line
-from v6t.drivers.trex.client.stats import (
-    Capture,
-    CaptureStatus,
-    CounterReading,
-    TrialStats,
-    parse_stats,
-)
+from v6t.drivers.trex.client.stats import CounterReading, TrialStats
 from v6t.drivers.trex.client.worker import EngineWorker
 from v6t.drivers.trex.port_driver import choose_driver
 
@@ -96,7 +90,7 @@ class StlWorker(EngineWorker):
         wait_s: float,
         quiet_s: float,
         max_quiet_times: int,
-    ) -> list[Capture]:
+    ) -> list[stats.Capture]:
         """Send single frames, [[port, base64], ...], and return captures of the answers."""
         numbers = self._start_captures(captures)
         for port, text in frames:
@@ -166,7 +160,7 @@ class StlWorker(EngineWorker):
         raw, control_after, answered_after = self._call_in_silence(
             lambda: client.get_stats(ports=self.ports), control, watched["events"]
         )
-        counted = parse_stats(raw, self.ports)
+        counted = stats.parse_stats(raw, self.ports)
         answered = {p: n - answered_before[p] for p, n in answered_after.items()}
         matched = {n: after - control_before[n] for n, after in control_after.items()}
         result = TrialStats(
@@ -302,7 +296,7 @@ class StlWorker(EngineWorker):
         """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
             raise RequestError("server", "the TRex server is gone: it does not answer")
-        counted = parse_stats(self.client.get_stats(ports=self.ports), self.ports)
+        counted = stats.parse_stats(self.client.get_stats(ports=self.ports), self.ports)
         watched["cpu"].append(counted.cpu)
         watched["rx_cpu"].append(counted.rx_cpu)
         counts = {p: (n.sent, n.received) for p, n in counted.ports.items()}
@@ -328,7 +322,7 @@ class StlWorker(EngineWorker):
             numbers.append(int(self.client.start_capture(**settings)["id"]))
         return numbers
 
-    def _read_captures(self, numbers: list[int]) -> list[CaptureStatus]:
+    def _read_captures(self, numbers: list[int]) -> list[stats.CaptureStatus]:
         if not numbers:
             return []
         status = stats.parse_captures(self.client.get_capture_status())
@@ -338,7 +332,7 @@ class StlWorker(EngineWorker):
 
     def _collect_captures(
         self, captures: list[dict[str, Any]], numbers: list[int], counted: Mapping[int, int]
-    ) -> list[Capture]:
+    ) -> list[stats.Capture]:
         """Stop captures; return their counters, if not ``counted`` before, and frames."""
         collected, status = [], self._read_captures(numbers)
         for one, number, (stored, matched, _) in zip(captures, numbers, status):
@@ -349,7 +343,7 @@ class StlWorker(EngineWorker):
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
             frames, count = stats.parse_frames(fetched), counted.get(number, matched)
-            collected.append(Capture(one["kind"], one["ports"], count, one["class"], frames))
+            collected.append(stats.Capture(one["kind"], one["ports"], count, one["class"], frames))
         return collected
 
 
@@ -424,7 +418,7 @@ def count_arrivals(trial: TrialStats, receive: list[int]) -> int:
 
 def count_received(client: Any, receive: list[int]) -> int:
     """Count all frames that the ports ``receive`` have received."""
-    counted = parse_stats(client.get_stats(ports=receive), receive)
+    counted = stats.parse_stats(client.get_stats(ports=receive), receive)
     return sum(port.received for port in counted.ports.values())
 
 
