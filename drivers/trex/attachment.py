@@ -135,8 +135,7 @@ class Attachment:
 
     @property
     def _ports(self) -> list[PortFacts]:
-        by_index = {port.index: port for port in self.facts.ports}
-        return [by_index[index] for index in self._options.all_ports]
+        return [port for port in self.facts.ports if port.index in self._options.all_ports]
 
     @property
     def _port_driver(self) -> PortDriver:
@@ -190,10 +189,9 @@ class Attachment:
             if not options.trex_dir:
                 problem = "ssh needs trex_dir, the directory of TRex on that host"
                 raise EnvironmentLacking(problem, code="missing-setting")
-            self._directory = options.trex_dir
+            directory = self._directory = options.trex_dir
             self.worker = start(options.python or "python3")
-            place = {"trex_dir": self._directory}
-            self.client_facts = self.ask("import_client", deadline_s=limit_s, **place)
+            self.client_facts = self.ask("import_client", deadline_s=limit_s, trex_dir=directory)
             return
         installation = channel.find_installation(options.trex_dir)
         self._directory = str(installation.resolve())
@@ -214,23 +212,18 @@ class Attachment:
         port = self._options.rpc_port
         if self._bed is None and self.ask("examine_host", interfaces=[], port=port)["served"]:
             reason = f", but not this client: {failure.message}" if failure else ""
-            raise TesterError(
-                f"a server answers on TCP port {port} already{reason}",
-                "use it with start: auto and the client of its installation, end it, or set another "
-                "rpc_port and pub_port",
-                code="tester-fault",
-            ) from failure
+            problem = f"a server answers on TCP port {port} already{reason}"
+            hint = "end it, use it with start: auto and its own client, or set other TCP ports"
+            raise TesterError(problem, hint, code="tester-fault") from failure
 
     def _start_server(self) -> None:
-        """Start a server on the interfaces of the options, and connect to it."""
         options = self._options
         interfaces = options.all_interfaces or ()
         if self._bed is not None and options.interfaces and self._bed.device is None:
             interfaces = join_memif(options.interfaces)
         ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         cores, cpus = options.cores * (1 + len(options.pairs)), self.client_facts["cpus"]
-        may_share = options.cores == 1
-        placement = place_threads(cores, cpus, options.core_list, may_share=may_share)
+        placement = place_threads(cores, cpus, options.core_list, may_share=options.cores == 1)
         self.placement = placement
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = [own for _, own in sorted(options.find_macs(self._links).items())]
@@ -248,8 +241,7 @@ class Attachment:
         program = make_server_program(
             self._directory, config, self._arguments, prefix=prefix, nics=nics, fence=fence
         )
-        where: Any = {"namespace_pid": self.find_namespace_pid(), "remote": options.remote}
-        self.server = Server(program, **where)
+        self.server = Server(program, self.find_namespace_pid(), options.remote)
         try:
             self.server.wait(lambda: self._try_connect() is None, options.start_deadline_s)
         except TesterError as exc:
@@ -285,8 +277,8 @@ class Attachment:
             hint = f"restart it {'with' if self._engine == 'ASTF' else 'without'} --astf"
             raise TesterError(problem, hint, code="unsupported-by-tester")
         known = [port.index for port in self.facts.ports]
-        for port in set(self._options.all_ports).difference(known):
-            text = f"the TRex server lacks port {port}; it has {known}"
+        if missing := set(self._options.all_ports).difference(known):
+            text = f"the TRex server lacks port {min(missing)}; it has {known}"
             raise TesterError(text, code="unknown-interface")
 
     def _choose_counting(self) -> bool:
@@ -309,10 +301,7 @@ class Attachment:
         flags = self._flags = self._arguments or self.ask("read_server_flags")
         by_trailer, cores = self._options.counting == "trailer", self.facts.cores_per_port
         if cores > 1 and (by_trailer or (self._delays and not self.can_time_some_frames())):
-            return (
-                f"it has {cores} data path cores, which share neither sequence numbers nor "
-                "histograms, but frames must be distinguished by their trailer"
-            )
+            return f"its {cores} data path cores share neither sequence numbers nor histograms"
         if cores > 1 or flags is None:
             return ""
         if self._delays and "--hdrh" not in flags:

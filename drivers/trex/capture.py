@@ -83,7 +83,6 @@ def read_recording(path: Path) -> list[Batch]:
 
 
 def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, bytes]]:
-    """Yield time and octets of each record in a pcap file."""
     at = _FILE_HEADER
     while at + _RECORD_HEADER <= len(data):
         seconds, micros, captured, length = struct.unpack_from(f"{order}IIII", data, at)
@@ -191,9 +190,8 @@ def make_capture_request(
     ports: Sequence[int],
     pattern: str,
     limit: int,
-    *,
-    snaplen: int = 0,
     class_number: int = 0,
+    snaplen: int = 0,
 ) -> dict[str, Any]:
     """Return a request to capture at most ``limit`` frames at ports that match a BPF pattern."""
     request = {"kind": kind, "ports": list(ports), "class": class_number}
@@ -359,14 +357,7 @@ def compare_frames(
 
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
-    """Compare captured frames of a stream with the reference translation."""
     source = stream.source() if isinstance(stream, trex_streams.SentStream) else None
-    return compare_samples(
-        stream,
-        list(frames),
-        None,
-        load.direction,
-        load.find_oracle(stream),
-        source=source,
-        read_numbers=partial(read_numbers, distance=trex_streams.find_number_distance(stream)),
-    )
+    oracle, distance = load.find_oracle(stream), trex_streams.find_number_distance(stream)
+    reader = partial(read_numbers, distance=distance)
+    return compare_samples(stream, list(frames), None, load.direction, oracle, source, reader)

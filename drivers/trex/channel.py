@@ -196,7 +196,6 @@ class ClientWorker:
         return line
 
     def _make_death_error(self) -> TesterError:
-        """Make the error of a worker that has ended, with the last line of its standard error."""
         words = "it closed its output"
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self.process.wait(timeout=5)

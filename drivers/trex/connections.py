@@ -20,12 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.errors import TesterError, UsageError
 from v6t.drivers import tester
-from v6t.drivers.oracle.connection_oracle import (
-    ConnectionOracle,
-    ConnectionTable,
-    find_foreground,
-    list_foregrounds,
-)
+from v6t.drivers.oracle.connection_oracle import ConnectionTable, find_foreground, list_foregrounds
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Replay
 from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_duplicates
 from v6t.drivers.tester import PHASE_NAMES, Oracle, PhaseCounts
@@ -46,6 +41,7 @@ from v6t.trials.trial import Capability, Trial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.drivers.oracle.connection_oracle import ConnectionOracle
     from v6t.packets.arrays import I64, U8
     from v6t.packets.reference import Expected
 
@@ -319,7 +315,6 @@ class LearnedConnections:
 
     @property
     def _rows(self) -> StateTable:
-        """Table of connections; raises TesterError before phase 1."""
         if self._table is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
@@ -341,7 +336,7 @@ class LearnedConnections:
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
         """Replace the foreground by blocks in an order; ``alone`` drops the other streams."""
         table = self._rows
-        own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
+        own = list_foregrounds(streams)[: 1 if alone else None]
         others = () if alone else tuple(s for s in streams.streams if s not in own)
 
         def make_source(

@@ -131,7 +131,6 @@ def count_by_trailer(
 
 
 def _remove_longest(delays: Distribution, number: int) -> Distribution:
-    """Return delays without the ``number`` longest ones."""
     counts = dict(zip(delays.values_ns, delays.counts, strict=True))
     for value_ns in reversed(delays.values_ns):
         removed = min(number, counts[value_ns])

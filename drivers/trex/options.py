@@ -26,7 +26,6 @@ _COMMON_OPTIONS = ("servers", "only", "max_skew")  # Options that a single serve
 
 
 def _check_interface_count(value: Any) -> Any:
-    """Check that a list of interfaces has two."""
     if isinstance(value, (list, tuple)) and len(value) != 2:
         raise InvalidValue(
             f"2 interfaces, left and right, are required, not {len(value)}: further ones are named in "
@@ -37,7 +36,6 @@ def _check_interface_count(value: Any) -> Any:
 
 
 def _check_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Check the form of both interfaces, and that they differ."""
     if value is None:
         return None
     for name in value:
@@ -411,7 +409,6 @@ class ServersOptions(TrexOptions):
 
 
 def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:
-    """Return the fields of a pair of ports with left and right exchanged."""
     interfaces = pair.interfaces and pair.interfaces[::-1]
     ports = pair.ports[::-1]
     return {"ports": ports, "interfaces": interfaces, "left": pair.right, "right": pair.left}

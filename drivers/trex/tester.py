@@ -213,7 +213,6 @@ class TrexTester(BedTester):
         return automatic if self._options.marks is None else self._options.marks
 
     def _check_capabilities(self, trial: Trial) -> None:
-        """Raise TesterError if the server lacks a capability that a trial requires."""
         if missing := [CAPABILITIES[n] for n in trial.required_capabilities - self.capabilities]:
             cores = self.attachment.facts.cores
             raise TesterError(
@@ -231,7 +230,6 @@ class TrexTester(BedTester):
         time.sleep(trial.pause_s)
 
     def _run_phase(self, trial: Trial, streams: StreamSet) -> PhaseCounts:
-        """Run phase 1 or the validation with a recording."""
         self._nonce = next(self._nonces)
         load = self._make_load(streams, bursts.make_bursts(streams, trial, stamp=True))
         stats, began_s = self._send(trial, [load], [self._connections.request_recording(load)])
@@ -277,7 +275,6 @@ class TrexTester(BedTester):
         return loads
 
     def _install(self, load: OfferedLoad) -> None:
-        """Send the worker the streams of a load, unless it has them."""
         if self._installed.get(load.tx_port) is load.streams:
             return
         first, own = self._links[load.direction][0], self._port_links[load.tx_port]
@@ -448,9 +445,11 @@ class TrexTester(BedTester):
             for load in loads
         )
         took = max(times, key=lambda t: t.max_s)
-        ipdv = None
-        if delays is not None and delays.ipdv and self._ticks_hz:
-            ipdv = counting.make_ipdv(samples, first, self._ticks_hz)
+        distributions = ipdv = None
+        if delays is not None:
+            distributions = counting.make_distributions(counted, loads, tags=bool(delays.tags))
+            if delays.ipdv and self._ticks_hz:
+                ipdv = counting.make_ipdv(samples, first, self._ticks_hz)
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=took.time_s,
@@ -463,9 +462,7 @@ class TrexTester(BedTester):
             delay_us=counting.summarize_delays(counted),
             timed_share=timed_share,
             timed_of="load" if is_sampled else None,
-            delays=None
-            if delays is None
-            else counting.make_distributions(counted, loads, tags=bool(delays.tags)),
+            delays=distributions,
             ipdv=ipdv,
             timeline=counting.make_timeline(stats, loads, trial),
             **losses,
@@ -491,8 +488,7 @@ class TrexProber:
     """Prober that uses the ports of a TRex server, which is started if none answers."""
 
     def __init__(self, options: TrexOptions, links: Links, bed: Bed | None) -> None:
-        left, right = options.ports
-        self._ports: dict[Port, int] = {"left": left, "right": right}
+        self._ports: dict[Port, int] = {"left": options.ports[0], "right": options.ports[1]}
         self._attachment = Attachment(options, links, bed, delays=False)
         try:
             self._attachment.open()
@@ -526,7 +522,6 @@ class TrexProber:
 
 
 def _group_by_direction(loads: Sequence[OfferedLoad]) -> dict[Direction, list[OfferedLoad]]:
-    """Group the loads of a trial by direction, forward first."""
     groups = {d: [load for load in loads if load.direction == d] for d in DIRECTIONS}
     return {direction: own for direction, own in groups.items() if own}
 

@@ -52,14 +52,12 @@ class StlWorker(EngineWorker):
         return owners
 
     def _remove_captures(self) -> None:
-        """Remove captures of the acquired ports only, also those of a client that died."""
-        # TRex's client would remove those of other users' ports as well
+        # also those of a client that died; TRex's client would remove those of other users, too
         for number, capture in stats.parse_captures(self.client.get_capture_status()).items():
             if capture.ports <= set(self.ports):
                 self.client.stop_capture(number)
 
     def _read_owners(self, ports: list[int]) -> dict[str, str]:
-        """Return the present owners of ports that are taken, by port."""
         owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
         return {port: owner for port, owner in owners.items() if owner}
 
@@ -293,7 +291,6 @@ class StlWorker(EngineWorker):
             time.sleep(0.005 if start.is_complete else max(0.0, min(0.005, due - now)))
 
     def _check_health(self, at: float, watched: dict[str, list[Any]]) -> None:
-        """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
             raise RequestError("server", "the TRex server is gone: it does not answer")
         counted = stats.parse_stats(self.client.get_stats(ports=self.ports), self.ports)
@@ -306,7 +303,6 @@ class StlWorker(EngineWorker):
                 watched["events"].append(f"link of port {port} went down")
 
     def _start_captures(self, captures: list[dict[str, Any]]) -> list[int]:
-        """Start captures; return the numbers that TRex gives them."""
         if captures:
             self.enter_service_mode()
         numbers = []
