@@ -193,10 +193,8 @@ class Server:
         return [line for s in text.splitlines() if (line := s.strip())]
 
     def close(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=_RESTORE_S)
+            self.process.communicate(timeout=_RESTORE_S)  # closes its standard input
         if self.is_alive:
             self.process.kill()
             self.process.wait()

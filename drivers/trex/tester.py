@@ -318,10 +318,7 @@ class TrexTester(BedTester):
             captures=captures,
         )
         stats = parse_answer(TrialStats, answer)
-        began_s = time.monotonic() - stats.began_ago_s
-        if self._bed is not None:
-            self._bed.check()
-        return stats, began_s
+        return self._check_bed((stats, time.monotonic() - stats.began_ago_s))
 
     def _request_captures(
         self, trial: Trial, loads: Sequence[OfferedLoad]
@@ -360,13 +357,12 @@ class TrexTester(BedTester):
         burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
         named = capture.identify_streams(reader.samples, [load])
         by_number = {number: burst_of[stream.stream_id] for number, stream in named.items()}
-        if trial.second_segment is None:
-            return counting.find_losses(reader, load, by_number)
-        ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
-        by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
-        error_s = counting.measure_rate_change_error_s(reader, by_number, load, ticks_hz)
-        losses = counting.find_losses(reader, load, by_number)
-        return {**losses, "rate_change_error_s": error_s}
+        error_s = None
+        if trial.second_segment is not None:
+            ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
+            by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
+            error_s = counting.measure_rate_change_error_s(reader, by_number, load, ticks_hz)
+        return {**counting.find_losses(reader, load, by_number), "rate_change_error_s": error_s}
 
     def _make_result(
         self,
@@ -500,6 +496,7 @@ class TrexProber:
     def exchange(
         self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
     ) -> list[FrameOnSide]:
+        quiet_s = max(quiet_s, MIN_QUIET_S) if quiet_s else 0.0
         answer = self._attachment.ask(
             "exchange",
             deadline_s=wait_s + 60,
@@ -509,8 +506,8 @@ class TrexProber:
                 for port in self._ports.values()
             ],
             wait_s=wait_s,
-            quiet_s=max(quiet_s, MIN_QUIET_S) if quiet_s else 0.0,
-            max_quiet_times=MAX_QUIET_TIMES,
+            quiet_s=quiet_s,
+            limit_s=wait_s + MAX_QUIET_TIMES * quiet_s,
         )
         captures = parse_answer(list[Capture], answer)
         arrivals = [frame for one in captures for frame in one.decode_frames()]

@@ -82,19 +82,14 @@ class StlWorker(EngineWorker):
         return owners
 
     def exchange(
-        self,
-        frames: list[Any],
-        captures: list[dict[str, Any]],
-        wait_s: float,
-        quiet_s: float,
-        max_quiet_times: int,
+        self, frames: list[Any], captures: list[Any], wait_s: float, quiet_s: float, limit_s: float
     ) -> list[stats.Capture]:
         """Send single frames, [[port, base64], ...], and return captures of the answers."""
         numbers = self._start_captures(captures)
         for port, text in frames:
             rpc.push_frames(self.client, [port], [base64.b64decode(text)])
-        end, known = time.monotonic() + wait_s, 0
-        latest = end + max_quiet_times * quiet_s
+        began, known = time.monotonic(), 0
+        end, latest = began + wait_s, began + limit_s
         while time.monotonic() < end:
             time.sleep(0.01)
             count = sum(capture.stored for capture in self._read_captures(numbers))
@@ -139,7 +134,7 @@ class StlWorker(EngineWorker):
                 lambda: client.clear_stats(ports=self.ports), control, watched["events"]
             )
             client.clear_events()
-            if start.request_start(patience):
+            if not (refusal := start.request_start(patience)):
                 break
             # one port was late, and others may have begun: their frames belong to no trial, and
             # their streams would continue with other numbers
@@ -150,7 +145,7 @@ class StlWorker(EngineWorker):
                 with contextlib.suppress(FileNotFoundError):  # TRex does not overwrite files
                     self.remove_file(path)
         else:
-            raise RequestError("start", start.refusal)
+            raise RequestError("start", refusal)
         ended = self._watch(start, start.last_idle + due_s, start.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
@@ -358,10 +353,9 @@ class TrialStart:
         self.counter_readings: list[CounterReading] = []  # all readings of the sent frames so far
         self.began = self.last_idle = self._at = 0.0
         self._base: Mapping[int, int] = {}
-        self.refusal = ""  # TRex's reason why a port did not start, or an empty text
 
-    def request_start(self, patience: int) -> bool:
-        """Request a start after ``patience`` usual lead times; return whether all ports accepted."""
+    def request_start(self, patience: int) -> str:
+        """Request a start after ``patience`` usual lead times; return why a port did not start."""
         client = self._worker.client
         client.clear_pgid_stats()
         requested_at = time.monotonic()
@@ -370,9 +364,9 @@ class TrialStart:
         # TRex needs 0.1 s for every port after it has prepared the streams
         lead = patience * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self._preparation_s
         self._at, self.began = now + lead, requested_at + half + lead
-        self.refusal = rpc.start_ports(client, self.ports, self._at, force=self._worker.in_service)
-        if self.refusal:
-            return False
+        force = self._worker.in_service
+        if refusal := rpc.start_ports(client, self.ports, self._at, force=force):
+            return refusal
         # where its threads share a CPU, TRex wakes early by its estimate of the cost of sleeping:
         # up to 0.1 s if the machine was busy when it began
         nothing = dict.fromkeys(self.ports, 0)
@@ -381,7 +375,7 @@ class TrialStart:
         time.sleep(max(0.0, self.began - _READ_BEFORE_S - time.monotonic()))
         while time.monotonic() < self.began + _READ_AFTER_S and not all(self.read_sent().values()):
             time.sleep(0.001)
-        return True
+        return ""
 
     def read_sent(self) -> dict[int, int]:
         """Read and return how many frames each port has sent since the start."""
