@@ -37,8 +37,7 @@ OPENING_TIMEOUT_S, SYN_RETRANSMISSIONS = 2, 2
 """Time in which TRex must open a connection, and SYNs that it repeats before it gives one up. TRex accepts
 no shorter time, and ignores all settings of a profile after one that it rejects."""
 _TIMER_DELAY_S = 0.75  # Longest delay of TRex's timers
-_COUNTING_S = 2.0
-"""Time in which the device can be asked for its count while all connections are open."""
+_COUNTING_S = 2.0  # Time for reading the device's count while all connections are open
 METHOD_WARNING = (
     "TCP connections are made by TRex's stateful engine, which counts connections but does not "
     "track each one: it chooses the source ports, each repeated SYN (after 0.5 s) counts as a "

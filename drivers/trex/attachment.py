@@ -24,8 +24,7 @@ MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver records in a trial with several cores. It wrote
 200,000 a second to a file without loss."""
 _server_numbers = itertools.count()  # Part of the prefix of DPDK's files
-Engine = Literal["STL", "ASTF"]
-"""TRex's engine for streams, and the one for connections: a server has one of them."""
+Engine = Literal["STL", "ASTF"]  # Of a server: TRex's engine for streams or for connections
 
 
 class Attachment:

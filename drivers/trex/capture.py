@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
     Batch = tuple[F64, U8]
 
-_CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")
-"""Unsolicited frames that devices send, even to one host: ARP, ICMP, ND."""
+_CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")  # Devices send ARP, ICMP and ND unasked
 _CONTROL_WITHOUT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
                          "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
-_MULTICAST_FILTER = "ether[0] & 1 = 1"
-"""Frames to multicast or broadcast: RA, MLD, IGMP, LLDP, spanning tree, routing protocols."""
+_MULTICAST_FILTER = "ether[0] & 1 = 1"  # RA, MLD, IGMP, LLDP, spanning tree, routing protocols
 TEST_FRAME_FILTER = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
 STAMPED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 = 0"
 _MARKED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 != 0"

@@ -238,14 +238,12 @@ def find_installation(trex_dir: str = "") -> Path:
     """
     if location := trex_dir or os.environ.get("TREX_DIR", ""):
         path = Path(location).expanduser()
-        if not (path / "t-rex-64").exists():
-            source = "trex_dir" if trex_dir else "TREX_DIR"
-            problem = f"{path}, from {source}, does not contain t-rex-64"
-            hint = "name the directory that holds it"
-            raise UsageError(problem, hint, code="missing-installation")
-        if not (path / CLIENT_DIRECTORY / "trex" / "stl").is_dir():
-            problem = f"{path} does not contain a TRex Python client below {CLIENT_DIRECTORY}"
-            raise UsageError(problem, code="missing-installation")
+        for part in ("t-rex-64", CLIENT_DIRECTORY / "trex" / "stl"):
+            if not (path / part).exists():
+                source = "trex_dir" if trex_dir else "TREX_DIR"
+                problem = f"{path}, from {source}, does not contain {part}"
+                hint = "name the directory of a complete installation"
+                raise UsageError(problem, hint, code="missing-installation")
         return path
     if not (folders := [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]):
         problem = "no TRex found: neither trex_dir, TREX_DIR nor /opt/trex/v* names an installation"

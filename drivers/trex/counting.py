@@ -64,8 +64,7 @@ class DirectionCounts:
     control: int  # Received frames that are not test frames
     delays: Mapping[str, Distribution] = field(default_factory=dict)  # delays of all stamped frames
     tags: Mapping[str, Distribution] = field(default_factory=dict)  # delays of tagged frames only
-    untimed: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of stamped frames that arrived, but without a recorded delay."""
+    untimed: Mapping[str, int] = field(default_factory=dict)  # arrived, but delay not recorded
 
 
 def find_group(stats: TrialStats, burst: Burst) -> GroupStats:

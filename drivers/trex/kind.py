@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError
 from v6t.drivers.placement import place_threads
 from v6t.drivers.tester_kind import THIS_MACHINE, Finding, TesterKind
-from v6t.drivers.trex import bursts, counting
+from v6t.drivers.trex import bursts, connections, counting
 from v6t.drivers.trex.counting import CAPTURED_STAMPS_KEY
 from v6t.drivers.trex.options import ServersOptions, TrexOptions
 
@@ -131,15 +131,15 @@ class Trex(TesterKind):
         return " or ".join(dict.fromkeys(ways))
 
     def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        servers, parts = self._servers, len(self._servers)
+        parts = len(self._servers)
         warnings: list[str] = []
-        for name, own in servers.items():
+        for name, own in self._servers.items():
             shares = [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
             warnings += _list_warnings(own, shares)
         yield from dict.fromkeys(warnings)
         if parts == 1:
             return
-        for name, own in servers.items():
+        for name, own in self._servers.items():
             host = own.ssh.host if own.ssh else own.server
             ports = " and ".join(map(str, own.interfaces or own.all_ports))
             yield (
@@ -152,14 +152,10 @@ class Trex(TesterKind):
         )
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> None:
-        from v6t.drivers.trex.connections import check_connections
-
-        check_connections(-(-most // len(self._servers)), needs)
+        connections.check_connections(-(-most // len(self._servers)), needs)
 
     def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        from v6t.drivers.trex.connections import describe_costs
-
-        yield from describe_costs(-(-most // len(self._servers)), needs)
+        yield from connections.describe_costs(-(-most // len(self._servers)), needs)
 
     def check_tcp_connections(
         self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
@@ -217,11 +213,8 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
     cores = max((trial.get("cores", 1) for trial in figures), default=1)
     if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
         some = "some are" if any(CAPTURED_STAMPS_KEY in trial for trial in figures) else "none is"
-        yield (
-            "TRex counts the frames of its ports, less control frames: it does not distinguish classes, "
-            "and a duplicate hides a lost frame"
-            + (f", and {some} compared with the reference translation" if figures else "")
-        )
+        text = "TRex counts frames by port less control frames: one class; a duplicate hides a lost frame"
+        yield text + (f", and {some} compared with the reference translation" if figures else "")
     else:
         yield from _list_trailer_warnings(options, [trial.get("counting", "") for trial in figures])
     if cores > 1:
@@ -233,16 +226,13 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
         if any(trial.get("timed") == "tagged frames" for trial in figures):
             yield (
                 f"one of TRex's {cores} data path cores sent a stamped stream in addition to the "
-                "load of all; tables show its share. Where TRex's one receiver missed a frame of "
-                "it under load, the latency trial is invalid, so high rates may have no delays at "
-                "all"
+                "load of all; tables show its share. A latency trial is invalid if TRex's receiver "
+                "missed a frame of it, so high rates may have no delays at all"
             )
     versions = dict.fromkeys(trial.get("version") or ACCURACY_VERSION for trial in figures)
     if others := [version for version in versions if version != ACCURACY_VERSION]:
-        yield (
-            f"the server is TRex {' and '.join(others)}: errors of its delays were measured with "
-            f"{ACCURACY_VERSION} only"
-        )
+        known = f"errors of its delays were measured with {ACCURACY_VERSION} only"
+        yield f"the server is TRex {' and '.join(others)}: {known}"
     stamps = (one for trial in figures for one in trial.get(CAPTURED_STAMPS_KEY, {}).values())
     shares = [one["captured"] / one["received"] for one in stamps if one["received"]]
     if min(shares, default=1.0) < 1:

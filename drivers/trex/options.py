@@ -217,8 +217,7 @@ class TrexOptions(StrictModel):
              "hardware_filter applies to servers with several cores, not with 1",
              "leave it out, or raise cores", "conflict", "hardware_filter", "cores"),
             (own_cpus not in {0, cpus},
-             f"core_list needs {cpus} CPUs, not {own_cpus}: master, latency, and the data path cores "
-             "of each pair of ports",
+             f"core_list needs {cpus} CPUs, not {own_cpus}: master, latency, and each pair's cores",
              f"name {cpus} CPUs, or change cores", "wrong-length", "core_list", "cores"),
             (cores > 1 and len(set(self.core_list)) < own_cpus,
              f"threads cannot share a CPU with {cores} cores",

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 MARK_IDS = 1 << 15  # First stream number of marked streams
 MARKS_PER_CLASS = 1 << 12  # Consecutive stream numbers of one of eight classes
 MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
-FIRST_SEQUENCE = (1 << 32) - 2
-"""TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
+FIRST_SEQUENCE = (1 << 32) - 2  # TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h)
 NUMBER_OCTETS = 4  # Octets of a marked frame's number
 _HEADER_VARIABLE, _NUMBER_VARIABLE = "trex-header", "mark-number"
 _FIRST_OCTETS = {4: 8, 6: 4}  # Octets that TRex changes in a header, by IP version
@@ -92,14 +91,11 @@ def with_checksum_fixes(stream: Stream) -> Stream:
     checksum, fixes = stream.checksum, list[ins.Instruction]()
     if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
         kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
-        if kind is None or below is None:
+        if kind is None or below is None or below > ins.MAX_L2_OCTETS:
             problem = f"TRex cannot correct the {checksum.protocol} checksum of '{stream.name}'"
-            hint = "count by ports, or send frames without that checksum"
+            hint = "count by ports, send frames without that checksum, or with its network header "
+            hint += f"at octet {ins.MAX_L2_OCTETS} at most"
             raise UsageError(f"{problem} after it stamps frames", hint, code="beyond-trex")
-        if below > ins.MAX_L2_OCTETS:
-            problem = f"the network header before {checksum.protocol} begins at octet {below}"
-            limit = f"TRex fixes checksums up to octet {ins.MAX_L2_OCTETS}"
-            raise UsageError(f"{problem}; {limit}", code="beyond-trex")
         fixes.append(ins.fix_hardware(below, checksum.header - below, kind))
         fixed.add(below)
     outer = layout.networks[0] if layout.networks else None

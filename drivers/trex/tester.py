@@ -17,6 +17,7 @@ from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_t
 from v6t.drivers.prober import MAX_QUIET_TIMES, FrameOnSide
 from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
 from v6t.drivers.trex import bursts, capture, counting
+from v6t.drivers.trex.astf import TcpTrial
 from v6t.drivers.trex.attachment import Attachment, Engine
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
 from v6t.drivers.trex.capture import CaptureReader, Recordings, make_capture_request
@@ -35,7 +36,6 @@ from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, divide
 
 if TYPE_CHECKING:
-    from v6t.drivers.trex.astf import TcpTrial
     from v6t.drivers.trex.capture import Batch
 
 _LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
@@ -164,8 +164,6 @@ class TrexTester(BedTester):
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
-            from v6t.drivers.trex.astf import TcpTrial
-
             self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, connections.tcp)
             self._installed.clear()  # the server with the streams ends
             self._prepare_trial(trial, "ASTF")

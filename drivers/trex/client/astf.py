@@ -153,13 +153,9 @@ class AstfWorker(EngineWorker):
             ipv6 = template_settings.ipv6
             ipv6.enable = 1
             ipv6.src_msb, ipv6.dst_msb = profile["prefixes"]
+        load = {"cps": profile["rate_cps"], "limit": profile["count"], "port": profile["port"]}
         clients = api.ASTFTCPClientTemplate(
-            program=client,
-            ip_gen=addresses,
-            cps=profile["rate_cps"],
-            limit=profile["count"],
-            port=profile["port"],
-            glob_info=template_settings,
+            program=client, ip_gen=addresses, glob_info=template_settings, **load
         )
         association = api.ASTFAssociationRule(port=profile["port"])
         servers = api.ASTFTCPServerTemplate(program=server, assoc=association)

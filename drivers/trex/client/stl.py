@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import array
 import base64
-import contextlib
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from v6t.drivers.trex.client import host, rpc, stats
@@ -20,8 +20,7 @@ from v6t.drivers.trex.client.worker import EngineWorker
 from v6t.drivers.trex.port_driver import choose_driver
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
-_STREAM_SETUP_S, _LIST_SETUP_S = 0.001, 0.03
-"""Longest time that TRex takes to prepare a stream, and a list of 32,768 rows."""
+_STREAM_SETUP_S, _LIST_SETUP_S = 0.001, 0.03  # Longest for a stream, and a list of 32,768 rows
 _READ_BEFORE_S, _READ_AFTER_S = 0.2, 0.03
 """Time before and after the start in which counters are read continuously; TRex wakes up to 0.1 s early."""
 _SILENCE_S, _SILENCE_TRIES = 0.005, 40
@@ -141,9 +140,8 @@ class StlWorker(EngineWorker):
             client.stop(ports=ports)
             time.sleep(residual_s)
             self._collect_captures(captures, numbers, {})
-            for path in (one["path"] for one in captures if "path" in one):
-                with contextlib.suppress(FileNotFoundError):  # TRex does not overwrite files
-                    self.remove_file(path)
+            for path in (Path(one["path"]) for one in captures if "path" in one):
+                path.unlink(missing_ok=True)  # TRex does not overwrite files
         else:
             raise RequestError("start", refusal)
         ended = self._watch(start, start.last_idle + due_s, start.began + give_up_s, watched)
