@@ -1,15 +1,14 @@
 """What TRex sends in a trial: exact bursts of streams, their tags, second rates and flow starts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from v6t.base.errors import BeyondTester, UsageError
+from v6t.drivers.tester import Oracle
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.streams import MARK_IDS, MARKED_CLASSES, MARKS_PER_CLASS, is_marked
 from v6t.packets.direction import Direction
@@ -17,9 +16,6 @@ from v6t.profiles.compiler.schedule import count_frames, find_positions, find_st
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
 from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divide, list_directions
-
-if TYPE_CHECKING:
-    from v6t.drivers.tester import Oracle
 
 MAX_STAMPED_FPS = 5e6  # TRex's documented limit of stamped frames per second, all streams together
 ALWAYS_STAMPED_FPS = 10_000.0  # Rate per direction up to which frames are never marked instead
@@ -284,12 +280,12 @@ def make_sequential_flows(
     identifiers to stamp the others; they carry marks that tell their class.
     """
     if starts.flows > MARKS_PER_CLASS or len(streams.streams) > MARKED_CLASSES:
-        raise UsageError(
-            f"TRex starts at most {MARKS_PER_CLASS:,} flows of {MARKED_CLASSES} traffic classes one after "
-            f"the other, not {starts.flows:,} of {len(streams.streams)}",
-            "lower flows.counts, or leave 'successive' out of flows.starts",
-            code="too-many-for-trex",
+        problem = (
+            f"TRex starts at most {MARKS_PER_CLASS:,} flows of {MARKED_CLASSES} classes in turn, "
         )
+        problem += f"not {starts.flows:,} of {len(streams.streams)}"
+        hint = "lower flows.counts, or leave 'successive' out of flows.starts"
+        raise UsageError(problem, hint, code="too-many-for-trex")
     weights = [s.weight for s in streams.streams]
     flows: list[Stream] = []
     bursts: list[Burst] = []

@@ -20,7 +20,7 @@ from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.streams import MARK_IDS, is_marked, read_numbers
 from v6t.packets import trailer
-from v6t.packets.arrays import count_unique, sort_unique
+from v6t.packets.arrays import F64, I64, U8, count_unique, sort_unique
 from v6t.packets.walker import walk
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
@@ -28,10 +28,8 @@ from v6t.profiles.streams import Stream, StreamSet
 if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_client import SshClient
     from v6t.drivers.trex.attachment import Attachment
-    from v6t.packets.arrays import F64, I64, U8
 
-    Batch = tuple[F64, U8]
-
+Batch = tuple[F64, U8]
 _CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")  # Devices send ARP, ICMP and ND unasked
 _CONTROL_WITHOUT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
                          "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
@@ -62,14 +60,12 @@ def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
 
 def read_recording(path: Path) -> list[Batch]:
     """Read a classic pcap file; a batch of all its frames, if equally long, is a view of it."""
-    if path.stat().st_size < _FILE_HEADER:
+    if path.stat().st_size < _FILE_HEADER + _RECORD_HEADER:
         return []
     data = np.memmap(path, np.uint8, "r")
     order = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">"}.get(data[:4].tobytes())
     if order is None:
         raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
-    if len(data) < _FILE_HEADER + _RECORD_HEADER:
-        return []
     captured, length = data[_FILE_HEADER + 8 : _FILE_HEADER + 16].view(f"{order}u4").tolist()
     rows, rest = divmod(len(data) - _FILE_HEADER, _RECORD_HEADER + captured)
     if rest == 0 and captured == length:

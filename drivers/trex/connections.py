@@ -9,18 +9,18 @@ Blocks that TRex's identifiers reach are stamped, evenly spread over all; the ot
 (:mod:`v6t.drivers.trex.streams`). Stamped blocks are those whose frames are timed.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.base.errors import TesterError, UsageError
 from v6t.drivers import tester
-from v6t.drivers.oracle.connection_oracle import ConnectionTable, find_foreground, list_foregrounds
+from v6t.drivers.oracle import connection_oracle
+from v6t.drivers.oracle.connection_oracle import ConnectionOracle, ConnectionTable, find_foreground
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Replay
 from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_duplicates
 from v6t.drivers.tester import PHASE_NAMES, Oracle, PhaseCounts
@@ -28,7 +28,9 @@ from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import IDS_PER_DIRECTION, OfferedLoad
 from v6t.drivers.trex.capture import CaptureReader, Recordings
 from v6t.drivers.trex.streams import MARK_IDS, is_marked, read_numbers
+from v6t.packets.arrays import I64, U8
 from v6t.packets.direction import Direction
+from v6t.packets.reference import Expected
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
@@ -38,14 +40,6 @@ from v6t.profiles.streams import Stream, StreamSet, compute_period
 from v6t.trials.connections import Connections, ReadingOrder
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Capability, Trial
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.drivers.oracle.connection_oracle import ConnectionOracle
-    from v6t.packets.arrays import I64, U8
-    from v6t.packets.reference import Expected
-
-    SourceOfBlock = Callable[[int, int, NDArray[np.integer]], FrameSource]
 
 MAX_ROWS = 32_768  # Connections of a block, whose lists must fit into one request
 MAX_CONNECTIONS = 1 << 24  # Limited by the memory that TRex's server takes for lists
@@ -138,7 +132,7 @@ class Block(trex_streams.SentStream):
 def make_blocks(
     stream: Stream,
     order: NDArray[np.integer],
-    make_source: SourceOfBlock,
+    make_source: Callable[[int, int, NDArray[np.integer]], FrameSource],
     first_id: int,
     ids: int,
     *,
@@ -336,7 +330,7 @@ class LearnedConnections:
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
         """Replace the foreground by blocks in an order; ``alone`` drops the other streams."""
         table = self._rows
-        own = list_foregrounds(streams)[: 1 if alone else None]
+        own = connection_oracle.list_foregrounds(streams)[: 1 if alone else None]
         others = () if alone else tuple(s for s in streams.streams if s not in own)
 
         def make_source(

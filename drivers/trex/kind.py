@@ -213,7 +213,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
     cores = max((trial.get("cores", 1) for trial in figures), default=1)
     if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
         some = "some are" if any(CAPTURED_STAMPS_KEY in trial for trial in figures) else "none is"
-        text = "TRex counts frames by port less control frames: one class; a duplicate hides a lost frame"
+        text = "TRex counts by port, less control frames: one class; a duplicate hides a lost frame"
         yield text + (f", and {some} compared with the reference translation" if figures else "")
     else:
         yield from _list_trailer_warnings(options, [trial.get("counting", "") for trial in figures])

@@ -15,28 +15,22 @@ TRex's does as far as programs reach (octet 512); in longer frames it stands bef
 fixed distance from the frame's end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.drivers.oracle.replay import Cycle, FrameSource
 from v6t.intent.device import Link
 from v6t.packets import trailer
+from v6t.packets.arrays import I64, U8
 from v6t.packets.checksum import compute_checksum, sum_columns, write_update
 from v6t.packets.headers import to_numbers, to_octets
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import Stream, StreamSet
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, U8
-    from v6t.profiles.streams import Checksum
+from v6t.profiles.streams import Checksum, Stream, StreamSet
 
 MARK_IDS = 1 << 15  # First stream number of marked streams
 MARKS_PER_CLASS = 1 << 12  # Consecutive stream numbers of one of eight classes

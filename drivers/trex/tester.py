@@ -1,14 +1,12 @@
 """TRex as tester and as prober: exact bursts, counted across translation, and single frames."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
@@ -20,7 +18,7 @@ from v6t.drivers.trex import bursts, capture, counting
 from v6t.drivers.trex.astf import TcpTrial
 from v6t.drivers.trex.attachment import Attachment, Engine
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.capture import CaptureReader, Recordings, make_capture_request
+from v6t.drivers.trex.capture import Batch, CaptureReader, Recordings, make_capture_request
 from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
 from v6t.drivers.trex.client.stats import Capture, TrialStats
 from v6t.drivers.trex.connections import Block, LearnedConnections, compute_timed_share
@@ -34,9 +32,6 @@ from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, divide
-
-if TYPE_CHECKING:
-    from v6t.drivers.trex.capture import Batch
 
 _LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
 _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset({
