@@ -281,17 +281,16 @@ def make_sequential_flows(
     """
     if starts.flows > MARKS_PER_CLASS or len(streams.streams) > MARKED_CLASSES:
         problem = (
-            f"TRex starts at most {MARKS_PER_CLASS:,} flows of {MARKED_CLASSES} classes in turn, "
+            f"TRex starts up to {MARKS_PER_CLASS:,} flows of {MARKED_CLASSES} traffic classes "
         )
-        problem += f"not {starts.flows:,} of {len(streams.streams)}"
+        problem += f"in turn, not {starts.flows:,} of {len(streams.streams)}"
         hint = "lower flows.counts, or leave 'successive' out of flows.starts"
         raise UsageError(problem, hint, code="too-many-for-trex")
     weights = [s.weight for s in streams.streams]
+    shares = count_frames(weights, trial.frames)
     flows: list[Stream] = []
     bursts: list[Burst] = []
-    for number, (stream, frames) in enumerate(
-        zip(streams.streams, count_frames(weights, trial.frames), strict=True)
-    ):
+    for number, (stream, frames) in enumerate(zip(streams.streams, shares, strict=True)):
         if (period := compute_period(stream)) is None or starts.flows % period:
             problem = f"the frames of '{stream.name}' do not repeat after {starts.flows} flows"
             raise UsageError(f"{problem}: these cannot start in turn", code="beyond-trex")

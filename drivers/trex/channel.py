@@ -50,11 +50,10 @@ STL_MODULES = (*_COMMON_MODULES, "drivers/trex/client/stl.py")
 """The worker for streams: modules in the order in which they are imported, the program last."""
 ASTF_MODULES = (*_COMMON_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 _ANSWER_START = b'{"id": '
-_HINTS = {
+_HINTS = {  # By kind of the worker's error
     "taken": "wait for its owner, or take it with force: true",
     "server": "check that t-rex-64 still runs on its host and start it again",
 }
-"""Hints by kind of the worker's error."""
 _Parsed = TypeVar("_Parsed")
 
 
@@ -242,7 +241,7 @@ def find_installation(trex_dir: str = "") -> Path:
             if not (path / part).exists():
                 source = "trex_dir" if trex_dir else "TREX_DIR"
                 problem = f"{path}, from {source}, does not contain {part}"
-                hint = "name the directory of a complete installation"
+                hint = "name the directory that holds it"
                 raise UsageError(problem, hint, code="missing-installation")
         return path
     if not (folders := [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]):

@@ -43,11 +43,10 @@ STAMPS_CLASS = -1  # Class number of the capture that counts stamped frames of s
 COUNTER_READING_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
 _READING_INTERVAL_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
 _MIN_READINGS = 3  # With fewer readings there is no timeline
-NEGATIVE_TRAFFIC_PROBLEM = (
+NEGATIVE_TRAFFIC_PROBLEM = (  # The message, and its hint
     "port counters cannot distinguish frames that must be dropped",
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
-"""The problem of negative traffic with port counters, and the fix."""
 _COMPRESSED_COOKIE, _PLAIN_COOKIE = 0x1C849304, 0x1C849303
 _COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
 NO_DELAYS = Distribution((), ())
@@ -244,11 +243,9 @@ def describe_counting(loads: Sequence[OfferedLoad]) -> str:
     """Return how test frames were recognized: ``trailer``, ``marks``, both, or ``ports``."""
     if not all(load.has_identified_frames for load in loads):
         return "ports"
-    ways = {
-        "trailer": any(load.stamped_bursts for load in loads),
-        "marks": any(load.marked_bursts for load in loads),
-    }
-    return " and ".join(way for way, is_used in ways.items() if is_used)
+    stamped = ["trailer"] if any(load.stamped_bursts for load in loads) else []
+    marked = ["marks"] if any(load.marked_bursts for load in loads) else []
+    return " and ".join(stamped + marked)
 
 
 def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> dict[str, int]:

@@ -209,7 +209,6 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
 
 
 def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield warnings about one server from its options and the figures of its trials."""
     cores = max((trial.get("cores", 1) for trial in figures), default=1)
     if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
         some = "some are" if any(CAPTURED_STAMPS_KEY in trial for trial in figures) else "none is"

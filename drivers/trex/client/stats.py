@@ -170,7 +170,7 @@ class TrialStats:
         return sum(c.matched for c in chosen if number in (None, c.class_number))
 
 
-_TCP_FAULTS = {
+_TCP_FAULTS = {  # Descriptions of TRex's counters of faults inside TRex
     "err_no_memory": "had no memory for connections",
     "err_c_tuple_err": "had too few addresses and ports for its clients",
     "err_dct": "used a four-tuple twice",
@@ -182,7 +182,6 @@ _TCP_FAULTS = {
     "tcps_keepprobe": "sent keepalive probes",
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
-"""Descriptions of TRex's counters of faults inside TRex."""
 _BAD_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
 
 
