@@ -37,8 +37,7 @@ OPENING_TIMEOUT_S, SYN_RETRANSMISSIONS = 2, 2
 """Time in which TRex must open a connection, and SYNs that it repeats before it gives one up. TRex accepts
 no shorter time, and ignores all settings of a profile after one that it rejects."""
 _TIMER_DELAY_S = 0.75  # Longest delay of TRex's timers
-_COUNTING_S = 2.0
-"""Time in which the device can be asked for its count while all connections are open."""
+_COUNTING_S = 2.0  # Time for reading the device's count while all connections are open
 METHOD_WARNING = (
     "TCP connections are made by TRex's stateful engine, which counts connections but does not "
     "track each one: it chooses the source ports, each repeated SYN (after 0.5 s) counts as a "
@@ -214,9 +213,8 @@ def add_closed_connections(counts: TcpCounts, counters: Counters, tcp: Tcp) -> T
 
 def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
     """Find TRex's own faults in a step, which make the trial invalid."""
-    counters, own_faults = stats.counters, Counter[str]()
-    for side in counters.values():
-        own_faults.update(side.faults)
+    counters = stats.counters
+    own_faults = sum((Counter(side.faults) for side in counters.values()), Counter[str]())
     faults = [f"TRex {text}: {number}" for text, number in own_faults.items()]
     # after a reset these timers are meaningless
     for name, side in counters.items() if step == "open" else ():
@@ -231,8 +229,7 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
                 faults.append(f"{errors} errors at TRex's port {port} ({name})")
     faults += find_overload(stats.queue_full_count, stats.cpu, cpu_limit)
     if step == "ask" and (early := stats.initial_count):
-        fault = f"{early} objects were requested before the device's connections were counted"
-        faults.append(fault)
+        faults.append(f"{early} objects were requested before the device counted its connections")
     return faults
 
 

@@ -10,16 +10,8 @@ from typing import Any, Literal
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
-from v6t.drivers.trex.channel import (
-    ASTF_MODULES,
-    DEADLINE_S,
-    STL_MODULES,
-    ClientWorker,
-    WorkerError,
-    find_installation,
-    parse_answer,
-    start_client,
-)
+from v6t.drivers.trex import channel
+from v6t.drivers.trex.channel import ClientWorker, WorkerError, parse_answer, start_client
 from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.doctor import find_missing_mount, find_start_fix, read_host_facts
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
@@ -32,8 +24,7 @@ MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver records in a trial with several cores. It wrote
 200,000 a second to a file without loss."""
 _server_numbers = itertools.count()  # Part of the prefix of DPDK's files
-Engine = Literal["STL", "ASTF"]
-"""TRex's engine for streams, and the one for connections: a server has one of them."""
+Engine = Literal["STL", "ASTF"]  # Of a server: TRex's engine for streams or for connections
 
 
 class Attachment:
@@ -100,7 +91,7 @@ class Attachment:
                 stack.callback(self.server.close)
             if self.worker is not None:
                 # a server of another user would keep ports that are not released
-                limits = {} if self.server is not None else {"deadline_s": DEADLINE_S}
+                limits = {} if self.server is not None else {"deadline_s": channel.DEADLINE_S}
                 stack.callback(self.worker.close, **limits)
             self.worker = self.server = None
 
@@ -143,8 +134,7 @@ class Attachment:
 
     @property
     def _ports(self) -> list[PortFacts]:
-        by_index = {port.index: port for port in self.facts.ports}
-        return [by_index[index] for index in self._options.all_ports]
+        return [port for port in self.facts.ports if port.index in self._options.all_ports]
 
     @property
     def _port_driver(self) -> PortDriver:
@@ -191,19 +181,18 @@ class Attachment:
 
     def _start_worker(self) -> None:
         options, limit_s = self._options, self._options.start_deadline_s
-        modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
+        modules = channel.STL_MODULES if self._engine == "STL" else channel.ASTF_MODULES
         where = {"remote": options.remote, "namespace_pid": self.find_namespace_pid()}
         start = partial(ClientWorker, modules=modules, **where)
         if options.ssh:
             if not options.trex_dir:
                 problem = "ssh needs trex_dir, the directory of TRex on that host"
                 raise EnvironmentLacking(problem, code="missing-setting")
-            self._directory = options.trex_dir
+            directory = self._directory = options.trex_dir
             self.worker = start(options.python or "python3")
-            place = {"trex_dir": self._directory}
-            self.client_facts = self.ask("import_client", deadline_s=limit_s, **place)
+            self.client_facts = self.ask("import_client", deadline_s=limit_s, trex_dir=directory)
             return
-        installation = find_installation(options.trex_dir)
+        installation = channel.find_installation(options.trex_dir)
         self._directory = str(installation.resolve())
         self.worker, self.client_facts = start_client(installation, options.python, start, limit_s)
 
@@ -222,23 +211,18 @@ class Attachment:
         port = self._options.rpc_port
         if self._bed is None and self.ask("examine_host", interfaces=[], port=port)["served"]:
             reason = f", but not this client: {failure.message}" if failure else ""
-            raise TesterError(
-                f"a server answers on TCP port {port} already{reason}",
-                "use it with start: auto and the client of its installation, end it, or set another "
-                "rpc_port and pub_port",
-                code="tester-fault",
-            ) from failure
+            problem = f"a server answers on TCP port {port} already{reason}"
+            hint = "end it, use it with start: auto and its own client, or set other TCP ports"
+            raise TesterError(problem, hint, code="tester-fault") from failure
 
     def _start_server(self) -> None:
-        """Start a server on the interfaces of the options, and connect to it."""
         options = self._options
         interfaces = options.all_interfaces or ()
         if self._bed is not None and options.interfaces and self._bed.device is None:
             interfaces = join_memif(options.interfaces)
         ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         cores, cpus = options.cores * (1 + len(options.pairs)), self.client_facts["cpus"]
-        may_share = options.cores == 1
-        placement = place_threads(cores, cpus, options.core_list, may_share=may_share)
+        placement = place_threads(cores, cpus, options.core_list, may_share=options.cores == 1)
         self.placement = placement
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = [own for _, own in sorted(options.find_macs(self._links).items())]
@@ -256,8 +240,7 @@ class Attachment:
         program = make_server_program(
             self._directory, config, self._arguments, prefix=prefix, nics=nics, fence=fence
         )
-        where: Any = {"namespace_pid": self.find_namespace_pid(), "remote": options.remote}
-        self.server = Server(program, **where)
+        self.server = Server(program, self.find_namespace_pid(), options.remote)
         try:
             self.server.wait(lambda: self._try_connect() is None, options.start_deadline_s)
         except TesterError as exc:
@@ -293,14 +276,14 @@ class Attachment:
             hint = f"restart it {'with' if self._engine == 'ASTF' else 'without'} --astf"
             raise TesterError(problem, hint, code="unsupported-by-tester")
         known = [port.index for port in self.facts.ports]
-        for port in set(self._options.all_ports).difference(known):
-            text = f"the TRex server lacks port {port}; it has {known}"
+        if missing := set(self._options.all_ports).difference(known):
+            text = f"the TRex server lacks port {min(missing)}; it has {known}"
             raise TesterError(text, code="unknown-interface")
 
     def _choose_counting(self) -> bool:
         """Return whether to count by trailer; refuse or restart a server that cannot measure."""
         if (reason := self._find_problem()) and self._options.restart and self.server is None:
-            limits = {"wait_s": SHUTDOWN_S, "deadline_s": SHUTDOWN_S + DEADLINE_S}
+            limits = {"wait_s": SHUTDOWN_S, "deadline_s": SHUTDOWN_S + channel.DEADLINE_S}
             self._displaced = self.ask("shutdown", force=self._options.force, **limits)
             self._start_server()
             self._check_facts()
@@ -317,10 +300,7 @@ class Attachment:
         flags = self._flags = self._arguments or self.ask("read_server_flags")
         by_trailer, cores = self._options.counting == "trailer", self.facts.cores_per_port
         if cores > 1 and (by_trailer or (self._delays and not self.can_time_some_frames())):
-            return (
-                f"it has {cores} data path cores, which share neither sequence numbers nor "
-                "histograms, but frames must be distinguished by their trailer"
-            )
+            return f"its {cores} data path cores share neither sequence numbers nor histograms"
         if cores > 1 or flags is None:
             return ""
         if self._delays and "--hdrh" not in flags:

@@ -1,33 +1,21 @@
 """What TRex sends in a trial: exact bursts of streams, their tags, second rates and flow starts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from v6t.base.errors import BeyondTester, UsageError
-from v6t.drivers.trex.streams import (
-    MARK_IDS,
-    MARKED_CLASSES,
-    MARKS_PER_CLASS,
-    SentStream,
-    find_class_number,
-    is_marked,
-    mark_stream,
-    with_stamp,
-)
+from v6t.drivers.tester import Oracle
+from v6t.drivers.trex import streams as trex_streams
+from v6t.drivers.trex.streams import MARK_IDS, MARKED_CLASSES, MARKS_PER_CLASS, is_marked
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames, find_positions, find_starts
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
 from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divide, list_directions
-
-if TYPE_CHECKING:
-    from v6t.drivers.tester import Oracle
 
 MAX_STAMPED_FPS = 5e6  # TRex's documented limit of stamped frames per second, all streams together
 ALWAYS_STAMPED_FPS = 10_000.0  # Rate per direction up to which frames are never marked instead
@@ -41,8 +29,8 @@ SAMPLED_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame"})
 """Capabilities where only one of several cores stamps frames."""
 MAX_BURST_FRAMES = (1 << 32) - 1  # TRex reads the number of frames of a burst as 32 bits
 GROUPS_PER_DIRECTION = 64  # TRex's latency groups that one direction may use
-MAX_TIMED_CLASSES = 21  # A class with tags takes three latency groups
-_BETWEEN_TAGS_OFFSET, _TAGS_OFFSET = MAX_TIMED_CLASSES, 2 * MAX_TIMED_CLASSES
+IDS_PER_DIRECTION = 21  # Streams that are stamped; one with tags takes three latency groups
+_BETWEEN_TAGS_OFFSET, _TAGS_OFFSET = IDS_PER_DIRECTION, 2 * IDS_PER_DIRECTION
 """Distances of the latency groups of frames between tags, and of tags, from their stream's group."""
 
 
@@ -94,11 +82,17 @@ class OfferedLoad:
         return len(self.stamped_bursts) + len(self.marked_bursts) == len(self.bursts)
 
     @property
+    def mark_distance(self) -> int:
+        """Distance of the number from the end of marked frames [octets]; 0 if none is marked."""
+        return max(map(trex_streams.find_number_distance, self.streams.streams))
+
+    @property
     def marked_classes(self) -> dict[int, list[Burst]]:
         """Marked bursts by class number."""
         by_class: dict[int, list[Burst]] = {}
         for burst in self.marked_bursts:
-            by_class.setdefault(find_class_number(self.find_stream(burst)), []).append(burst)
+            number = (self.find_stream(burst).stream_id - MARK_IDS) // MARKS_PER_CLASS
+            by_class.setdefault(number, []).append(burst)
         return by_class
 
     def find_stream(self, burst: Burst) -> Stream:
@@ -238,6 +232,8 @@ def select_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: i
 
     Each further pair has a separate core, whose random draws differ.
     """
+    if not (part or core):
+        return streams
     weights = [s.weight for s in streams.streams]
     before = [count_frames(weights, divide(trial.frames, n, parts)) for n in range(part)]
     own = []
@@ -245,9 +241,10 @@ def select_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: i
         started = start_at_frame(stream, sum(shares[number] for shares in before))
         started = replace(started, stream_id=stream.stream_id + part * len(weights))
         if core:
-            started = SentStream(**vars(started), make_source=partial(Expander, started, core))
+            source = partial(Expander, started, core)
+            started = trex_streams.SentStream(**vars(started), make_source=source)
         own.append(started)
-    return replace(streams, streams=tuple(own)) if part or core else streams
+    return replace(streams, streams=tuple(own))
 
 
 def add_second_rate(
@@ -283,24 +280,20 @@ def make_sequential_flows(
     identifiers to stamp the others; they carry marks that tell their class.
     """
     if starts.flows > MARKS_PER_CLASS or len(streams.streams) > MARKED_CLASSES:
-        raise UsageError(
-            f"TRex starts at most {MARKS_PER_CLASS:,} flows of {MARKED_CLASSES} traffic classes one after "
-            f"the other, not {starts.flows:,} of {len(streams.streams)}",
-            "lower flows.counts, or leave 'successive' out of flows.starts",
-            code="too-many-for-trex",
+        problem = (
+            f"TRex starts up to {MARKS_PER_CLASS:,} flows of {MARKED_CLASSES} traffic classes "
         )
+        problem += f"in turn, not {starts.flows:,} of {len(streams.streams)}"
+        hint = "lower flows.counts, or leave 'successive' out of flows.starts"
+        raise UsageError(problem, hint, code="too-many-for-trex")
     weights = [s.weight for s in streams.streams]
+    shares = count_frames(weights, trial.frames)
     flows: list[Stream] = []
     bursts: list[Burst] = []
-    for number, (stream, frames) in enumerate(
-        zip(streams.streams, count_frames(weights, trial.frames), strict=True)
-    ):
+    for number, (stream, frames) in enumerate(zip(streams.streams, shares, strict=True)):
         if (period := compute_period(stream)) is None or starts.flows % period:
-            problem = (
-                f"the frames of '{stream.name}' do not repeat after {starts.flows} flows, which "
-            )
-            problem += "therefore cannot start one after the other"
-            raise UsageError(problem, code="beyond-trex")
+            problem = f"the frames of '{stream.name}' do not repeat after {starts.flows} flows"
+            raise UsageError(f"{problem}: these cannot start in turn", code="beyond-trex")
         pps = trial.rate_fps * stream.weight / sum(weights) / starts.flows
         for flow in range(starts.flows):
             first, place = _find_first_turn(weights, number, flow, trial, starts)
@@ -308,10 +301,10 @@ def make_sequential_flows(
                 continue
             constant = _make_constant(stream, flow)
             if flow:
-                identifier = MARK_IDS + number * MARKS_PER_CLASS + flow
-                flows.append(mark_stream(replace(constant, stream_id=identifier), rows=1))
+                constant = replace(constant, stream_id=MARK_IDS + number * MARKS_PER_CLASS + flow)
+                flows.append(trex_streams.mark_stream(constant, rows=1))
             else:
-                flows.append(with_stamp(constant))
+                flows.append(trex_streams.with_stamp(constant))
             group = None if flow else constant.stream_id
             bursts.append(Burst(len(flows) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
     return replace(streams, streams=tuple(flows)), bursts

@@ -16,17 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.oracle.compare import Comparison, compare_samples, merge_comparisons
+from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import OfferedLoad
-from v6t.drivers.trex.streams import (
-    MARK_IDS,
-    MARKS_PER_CLASS,
-    SentStream,
-    find_number_distance,
-    is_marked,
-    read_numbers,
-)
+from v6t.drivers.trex.streams import MARK_IDS, is_marked, read_numbers
 from v6t.packets import trailer
-from v6t.packets.arrays import count_unique, sort_unique
+from v6t.packets.arrays import F64, I64, U8, count_unique, sort_unique
 from v6t.packets.walker import walk
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
@@ -34,16 +28,12 @@ from v6t.profiles.streams import Stream, StreamSet
 if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_client import SshClient
     from v6t.drivers.trex.attachment import Attachment
-    from v6t.packets.arrays import F64, I64, U8
 
-    Batch = tuple[F64, U8]
-
-_CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")
-"""Unsolicited frames that devices send, even to one host: ARP, ICMP, ND."""
+Batch = tuple[F64, U8]
+_CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")  # Devices send ARP, ICMP and ND unasked
 _CONTROL_WITHOUT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
                          "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
-_MULTICAST_FILTER = "ether[0] & 1 = 1"
-"""Frames to multicast or broadcast: RA, MLD, IGMP, LLDP, spanning tree, routing protocols."""
+_MULTICAST_FILTER = "ether[0] & 1 = 1"  # RA, MLD, IGMP, LLDP, spanning tree, routing protocols
 TEST_FRAME_FILTER = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
 STAMPED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 = 0"
 _MARKED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 != 0"
@@ -70,14 +60,12 @@ def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
 
 def read_recording(path: Path) -> list[Batch]:
     """Read a classic pcap file; a batch of all its frames, if equally long, is a view of it."""
-    if path.stat().st_size < _FILE_HEADER:
+    if path.stat().st_size < _FILE_HEADER + _RECORD_HEADER:
         return []
     data = np.memmap(path, np.uint8, "r")
     order = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">"}.get(data[:4].tobytes())
     if order is None:
         raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
-    if len(data) < _FILE_HEADER + _RECORD_HEADER:
-        return []
     captured, length = data[_FILE_HEADER + 8 : _FILE_HEADER + 16].view(f"{order}u4").tolist()
     rows, rest = divmod(len(data) - _FILE_HEADER, _RECORD_HEADER + captured)
     if rest == 0 and captured == length:
@@ -89,7 +77,6 @@ def read_recording(path: Path) -> list[Batch]:
 
 
 def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, bytes]]:
-    """Yield time and octets of each record in a pcap file."""
     at = _FILE_HEADER
     while at + _RECORD_HEADER <= len(data):
         seconds, micros, captured, length = struct.unpack_from(f"{order}IIII", data, at)
@@ -156,7 +143,7 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
 
 def make_class_filter(number: int, nonce: int = 0) -> str:
     """Return the filter for the marked frames of one of eight classes in a trial with a nonce."""
-    high = MARK_IDS + number * MARKS_PER_CLASS >> 8
+    high = MARK_IDS + number * trex_streams.MARKS_PER_CLASS >> 8
     return f"{TEST_FRAME_FILTER} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
 
 
@@ -197,9 +184,8 @@ def make_capture_request(
     ports: Sequence[int],
     pattern: str,
     limit: int,
-    *,
-    snaplen: int = 0,
     class_number: int = 0,
+    snaplen: int = 0,
 ) -> dict[str, Any]:
     """Return a request to capture at most ``limit`` frames at ports that match a BPF pattern."""
     request = {"kind": kind, "ports": list(ports), "class": class_number}
@@ -365,14 +351,7 @@ def compare_frames(
 
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
-    """Compare captured frames of a stream with the reference translation."""
-    source = stream.source() if isinstance(stream, SentStream) else None
-    return compare_samples(
-        stream,
-        list(frames),
-        None,
-        load.direction,
-        load.find_oracle(stream),
-        source=source,
-        read_numbers=partial(read_numbers, distance=find_number_distance(stream)),
-    )
+    source = stream.source() if isinstance(stream, trex_streams.SentStream) else None
+    oracle, distance = load.find_oracle(stream), trex_streams.find_number_distance(stream)
+    reader = partial(read_numbers, distance=distance)
+    return compare_samples(stream, list(frames), None, load.direction, oracle, source, reader)

@@ -50,11 +50,10 @@ STL_MODULES = (*_COMMON_MODULES, "drivers/trex/client/stl.py")
 """The worker for streams: modules in the order in which they are imported, the program last."""
 ASTF_MODULES = (*_COMMON_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 _ANSWER_START = b'{"id": '
-_HINTS = {
+_HINTS = {  # By kind of the worker's error
     "taken": "wait for its owner, or take it with force: true",
     "server": "check that t-rex-64 still runs on its host and start it again",
 }
-"""Hints by kind of the worker's error."""
 _Parsed = TypeVar("_Parsed")
 
 
@@ -196,7 +195,6 @@ class ClientWorker:
         return line
 
     def _make_death_error(self) -> TesterError:
-        """Make the error of a worker that has ended, with the last line of its standard error."""
         words = "it closed its output"
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self.process.wait(timeout=5)
@@ -239,14 +237,12 @@ def find_installation(trex_dir: str = "") -> Path:
     """
     if location := trex_dir or os.environ.get("TREX_DIR", ""):
         path = Path(location).expanduser()
-        if not (path / "t-rex-64").exists():
-            source = "trex_dir" if trex_dir else "TREX_DIR"
-            problem = f"{path}, from {source}, does not contain t-rex-64"
-            hint = "name the directory that holds it"
-            raise UsageError(problem, hint, code="missing-installation")
-        if not (path / CLIENT_DIRECTORY / "trex" / "stl").is_dir():
-            problem = f"{path} does not contain a TRex Python client below {CLIENT_DIRECTORY}"
-            raise UsageError(problem, code="missing-installation")
+        for part in ("t-rex-64", CLIENT_DIRECTORY / "trex" / "stl"):
+            if not (path / part).exists():
+                source = "trex_dir" if trex_dir else "TREX_DIR"
+                problem = f"{path}, from {source}, does not contain {part}"
+                hint = "name the directory that holds it"
+                raise UsageError(problem, hint, code="missing-installation")
         return path
     if not (folders := [p.parent for p in DEFAULT_LOCATION.glob("v*/t-rex-64")]):
         problem = "no TRex found: neither trex_dir, TREX_DIR nor /opt/trex/v* names an installation"

@@ -9,46 +9,28 @@ Blocks that TRex's identifiers reach are stamped, evenly spread over all; the ot
 (:mod:`v6t.drivers.trex.streams`). Stamped blocks are those whose frames are timed.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.base.errors import TesterError, UsageError
-from v6t.drivers.oracle.connection_oracle import (
-    ConnectionOracle,
-    ConnectionTable,
-    find_foreground,
-    list_foregrounds,
-)
+from v6t.drivers import tester
+from v6t.drivers.oracle import connection_oracle
+from v6t.drivers.oracle.connection_oracle import ConnectionOracle, ConnectionTable, find_foreground
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Replay
 from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_duplicates
-from v6t.drivers.tester import (
-    PHASE_NAMES,
-    Oracle,
-    OracleDecorator,
-    PhaseCounts,
-    describe_stale_frames,
-)
-from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES, OfferedLoad
+from v6t.drivers.tester import PHASE_NAMES, Oracle, PhaseCounts
+from v6t.drivers.trex import streams as trex_streams
+from v6t.drivers.trex.bursts import IDS_PER_DIRECTION, OfferedLoad
 from v6t.drivers.trex.capture import CaptureReader, Recordings
-from v6t.drivers.trex.streams import (
-    MARK_IDS,
-    MarkedCycle,
-    SentStream,
-    find_mark_distance,
-    find_number_distance,
-    is_marked,
-    read_numbers,
-    with_checksum_fixes,
-    with_mark,
-    with_stamp,
-)
+from v6t.drivers.trex.streams import MARK_IDS, is_marked, read_numbers
+from v6t.packets.arrays import I64, U8
 from v6t.packets.direction import Direction
+from v6t.packets.reference import Expected
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
@@ -59,16 +41,8 @@ from v6t.trials.connections import Connections, ReadingOrder
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Capability, Trial
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import I64, U8
-    from v6t.packets.reference import Expected
-
-    SourceOfBlock = Callable[[int, int, NDArray[np.integer]], FrameSource]
-
 MAX_ROWS = 32_768  # Connections of a block, whose lists must fit into one request
 MAX_CONNECTIONS = 1 << 24  # Limited by the memory that TRex's server takes for lists
-IDS_PER_DIRECTION = MAX_TIMED_CLASSES  # Streams of a direction that can be stamped
 STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
 WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of memory and disk space
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
@@ -122,7 +96,7 @@ def cycle_through(connections: NDArray[np.integer], numbers: NDArray[np.integer]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block(SentStream):
+class Block(trex_streams.SentStream):
     """Stream of a block of connections, whose lists of values are made when it is rendered."""
 
     connections: NDArray[np.integer] = field(compare=False)
@@ -133,7 +107,7 @@ class Block(SentStream):
         return not is_marked(self)
 
     def source(self) -> FrameSource:
-        make_cycle = Cycle if self.is_timed else MarkedCycle
+        make_cycle = Cycle if self.is_timed else trex_streams.MarkedCycle
         return make_cycle(self.make_source(), len(self.connections))
 
     def render(self) -> Stream:
@@ -145,17 +119,20 @@ class Block(SentStream):
             for at in [self.checksum.field, *ipv4]:
                 frames[:, at : at + 2] = 0
         listing = list_frames(self, frames, _pack_list)[0]
-        return with_stamp(listing) if self.is_timed else with_checksum_fixes(with_mark(listing))
+        if self.is_timed:
+            return trex_streams.with_stamp(listing)
+        return trex_streams.with_checksum_fixes(trex_streams.with_mark(listing))
 
     def locate(self, frames: U8) -> I64:
         """Return the connections of received frames of this block."""
-        return cycle_through(self.connections, read_numbers(frames, find_number_distance(self)))
+        distance = trex_streams.find_number_distance(self)
+        return cycle_through(self.connections, read_numbers(frames, distance))
 
 
 def make_blocks(
     stream: Stream,
     order: NDArray[np.integer],
-    make_source: SourceOfBlock,
+    make_source: Callable[[int, int, NDArray[np.integer]], FrameSource],
     first_id: int,
     ids: int,
     *,
@@ -202,7 +179,7 @@ def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
     return {**ins.declare_list(f"at{at}", size, ()), "value_list": None, "packed": values}
 
 
-class StreamOracle(OracleDecorator):
+class StreamOracle(tester.OracleDecorator):
     """Oracle of one stream; ``locate`` returns its frames' connections, or None without any."""
 
     def __init__(
@@ -223,6 +200,7 @@ class LearnedConnections:
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
         self._streams: Mapping[Direction, StreamSet] = {}
+        self._oracle: Oracle | None = None
         self._memory = ConnectionTable()
         self._table: StateTable | None = None
         self._recorded = self._distinct = 0
@@ -233,6 +211,7 @@ class LearnedConnections:
     ) -> None:
         self.close()
         self._streams = streams
+        self._oracle = None if loopback else oracle
         self._memory.load(streams, oracle, loopback=loopback)
 
     def make_table(self, connections: Connections) -> None:
@@ -247,14 +226,14 @@ class LearnedConnections:
         """Return the request to record the frames of a phase."""
         return self._recordings.request(PHASE_NAMES[load.direction], load, self._rows.count)
 
-    def read_phase(self, streams: StreamSet) -> None:
+    def read_phase(self, load: OfferedLoad) -> None:
         """Read the recording of a phase; learn the four-tuples of phase 1."""
-        table, blocks, learns = self._rows, list_blocks(streams), streams.direction == "forward"
+        table, blocks, learns = self._rows, list_blocks(load.streams), load.direction == "forward"
         in_order = np.arange(table.count, dtype=np.int32)
         is_recorded = np.zeros(table.count, dtype=bool)
         self._recorded = 0
-        for batch in self._recordings.read(PHASE_NAMES[streams.direction]):
-            reader = CaptureReader([batch], find_mark_distance(streams), keep=None if learns else 0)
+        for batch in self._recordings.read(PHASE_NAMES[load.direction]):
+            reader = CaptureReader([batch], load.mark_distance, keep=None if learns else 0)
             for number, (frames,) in reader.samples.items():
                 connections = in_order if learns else find_connections(blocks, number)
                 sequence = reader.select_columns([number]).sequence
@@ -272,7 +251,7 @@ class LearnedConnections:
         ((name, count),) = counted.classes.items()
         arrived = count.received + count.surplus
         stale = self._recordings.stale.get(PHASE_NAMES[direction], 0)
-        faults = [*result.faults, *describe_stale_frames(stale, direction)]
+        faults = [*result.faults, *tester.describe_stale_frames(stale, direction)]
         frames = self._recorded
         if self._distinct < count.required and frames < arrived:
             faults.append(f"TRex recorded {frames} of {arrived} frames of {PHASE_NAMES[direction]}")
@@ -313,10 +292,10 @@ class LearnedConnections:
         return self._get_streams(streams, "linear", None)
 
     def find_oracle(self, stream: Stream) -> Oracle | None:
-        """Return the oracle of a stream's frames, or None to use the oracle of all streams."""
+        """Return the oracle of a stream's frames, or None in loopback."""
         table, oracles = self._table, self._memory.oracles
         if oracles is None or table is None:
-            return None
+            return self._oracle
         if isinstance(stream, Block):
             return StreamOracle(*oracles, stream.locate)
         if stream.role is Role.FOREGROUND:
@@ -330,7 +309,6 @@ class LearnedConnections:
 
     @property
     def _rows(self) -> StateTable:
-        """Table of connections; raises TesterError before phase 1."""
         if self._table is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
@@ -352,7 +330,7 @@ class LearnedConnections:
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
         """Replace the foreground by blocks in an order; ``alone`` drops the other streams."""
         table = self._rows
-        own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
+        own = connection_oracle.list_foregrounds(streams)[: 1 if alone else None]
         others = () if alone else tuple(s for s in streams.streams if s not in own)
 
         def make_source(

@@ -27,13 +27,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers.delays import compute_ipdv
+from v6t.drivers.trex import capture
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.capture import (
-    CaptureReader,
-    StampColumns,
-    count_stride_bits,
-    identify_streams,
-)
+from v6t.drivers.trex.capture import CaptureReader
 from v6t.drivers.trex.client.stats import CounterReading, GroupStats, TrialStats
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, is_marked
 from v6t.packets.arrays import count_unique
@@ -47,11 +43,10 @@ STAMPS_CLASS = -1  # Class number of the capture that counts stamped frames of s
 COUNTER_READING_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
 _READING_INTERVAL_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
 _MIN_READINGS = 3  # With fewer readings there is no timeline
-NEGATIVE_TRAFFIC_PROBLEM = (
+NEGATIVE_TRAFFIC_PROBLEM = (  # The message, and its hint
     "port counters cannot distinguish frames that must be dropped",
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
-"""The problem of negative traffic with port counters, and the fix."""
 _COMPRESSED_COOKIE, _PLAIN_COOKIE = 0x1C849304, 0x1C849303
 _COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
 NO_DELAYS = Distribution((), ())
@@ -68,8 +63,7 @@ class DirectionCounts:
     control: int  # Received frames that are not test frames
     delays: Mapping[str, Distribution] = field(default_factory=dict)  # delays of all stamped frames
     tags: Mapping[str, Distribution] = field(default_factory=dict)  # delays of tagged frames only
-    untimed: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of stamped frames that arrived, but without a recorded delay."""
+    untimed: Mapping[str, int] = field(default_factory=dict)  # arrived, but delay not recorded
 
 
 def find_group(stats: TrialStats, burst: Burst) -> GroupStats:
@@ -135,7 +129,6 @@ def count_by_trailer(
 
 
 def _remove_longest(delays: Distribution, number: int) -> Distribution:
-    """Return delays without the ``number`` longest ones."""
     counts = dict(zip(delays.values_ns, delays.counts, strict=True))
     for value_ns in reversed(delays.values_ns):
         removed = min(number, counts[value_ns])
@@ -250,11 +243,9 @@ def describe_counting(loads: Sequence[OfferedLoad]) -> str:
     """Return how test frames were recognized: ``trailer``, ``marks``, both, or ``ports``."""
     if not all(load.has_identified_frames for load in loads):
         return "ports"
-    ways = {
-        "trailer": any(load.stamped_bursts for load in loads),
-        "marks": any(load.marked_bursts for load in loads),
-    }
-    return " and ".join(way for way, is_used in ways.items() if is_used)
+    stamped = ["trailer"] if any(load.stamped_bursts for load in loads) else []
+    marked = ["marks"] if any(load.marked_bursts for load in loads) else []
+    return " and ".join(stamped + marked)
 
 
 def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> dict[str, int]:
@@ -266,7 +257,7 @@ def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> di
     Returns:
         ``received`` and ``captured``; empty where no capture counted them.
     """
-    if not any(capture.class_number == STAMPS_CLASS for capture in stats.captures):
+    if not any(one.class_number == STAMPS_CLASS for one in stats.captures):
         return {}
     captured = stats.count_matches("marked", list_receiving_ports(loads), STAMPS_CLASS)
     counts = [count_group(stats, load, burst) for load in loads for burst in load.stamped_bursts]
@@ -404,7 +395,7 @@ def _decode_zigzag(data: bytes) -> Iterator[int]:
         raise ValueError("cut off")
 
 
-def estimate_tick_rate(stamps: StampColumns) -> float | None:
+def estimate_tick_rate(stamps: capture.StampColumns) -> float | None:
     """Estimate the frequency of TRex's time stamp counter from departures and arrivals [Hz].
 
     Only the first and last frames count: those between may have stood in the queue of an overloaded
@@ -441,8 +432,8 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
     class has frames, and the procedure calls the result sampled. A pair of which one frame was
     captured and the other should have been is lost.
     """
-    named = identify_streams(reader.samples, [load])
-    run_bits = (1 << count_stride_bits(load.frames, IPDV_FRAMES)) - 1
+    named = capture.identify_streams(reader.samples, [load])
+    run_bits = (1 << capture.count_stride_bits(load.frames, IPDV_FRAMES)) - 1
     distributions = {}
     for number, stream in enumerate(load.streams.streams):
         if stream.role is Role.NEGATIVE:
@@ -498,7 +489,7 @@ def add_sampled_delays(
         if smallest is not None:
             least[name] = min(smallest, least.get(name, math.inf))
         received[name] = received.get(name, 0) + count_group(stats, load, burst).received
-    named = {n: s.name for n, s in identify_streams(reader.samples, [load]).items()}
+    named = {n: s.name for n, s in capture.identify_streams(reader.samples, [load]).items()}
     delays = measure_delays(reader, named, least)
     untimed = {n: max(0, k - delays.get(n, NO_DELAYS).frames) for n, k in received.items()}
     return replace(counted, delays=delays, tags=delays, untimed=untimed)

@@ -10,14 +10,8 @@ from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tErro
 from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.channel import (
-    ClientWorker,
-    WorkerError,
-    find_installation,
-    parse_answer,
-    read_version,
-    start_client,
-)
+from v6t.drivers.trex import channel
+from v6t.drivers.trex.channel import ClientWorker, parse_answer, start_client
 from v6t.drivers.trex.client.host import is_reachable
 from v6t.drivers.trex.client.stats import ServerFacts
 from v6t.drivers.trex.interfaces import find_device, is_pci
@@ -34,7 +28,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         yield from _examine_remote(options, options.ssh)
         return
     try:
-        installation = find_installation(options.trex_dir)
+        installation = channel.find_installation(options.trex_dir)
     except UsageError as exc:
         yield "TRex", "missing", f"{exc.message}; {exc.hint}"
         return
@@ -43,7 +37,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded tester does not need it"
         yield "TRex", state, text
         return
-    yield "TRex", "ok", f"{installation}, version {read_version(installation)}"
+    yield "TRex", "ok", f"{installation}, version {channel.read_version(installation)}"
     with closing(ClientWorker(sys.executable)) as here:
         yield from examine_host(here, options)
     try:
@@ -74,12 +68,11 @@ def _examine_server(
         answer = worker.ask("connect", **options.address)
         flags = worker.ask("read_server_flags")
     except TesterError as exc:
-        if options.ssh and isinstance(exc, WorkerError) and exc.kind == "connect":
+        if options.ssh and isinstance(exc, channel.WorkerError) and exc.kind == "connect":
             yield absent
             return
-        fix = "client and server must be of one installation"
-        text = f"{where} answers, but not this client: {exc.message}; {fix}"
-        yield "TRex server", "missing", text
+        text = f"{where} answers, but not this client: {exc.message}; "
+        yield "TRex server", "missing", f"{text}client and server must be of one installation"
         return
     facts = parse_answer(ServerFacts, answer)
     yield from describe_server(where, facts)
@@ -120,11 +113,9 @@ def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
     yield "TRex server", "ok" if is_stl else "missing", text
     if facts.cores_per_port > 1:
         text = (
-            "several data path cores: frames are counted by port counters; delays are those of a "
-            "stream that one of them stamps, with memif or --software; `-c 1 --software --hdrh` counts "
-            "by trailer"
+            "several data path cores: by port counters; delays of one core's stream, with memif or "
         )
-        yield "counting", "note", text
+        yield "counting", "note", f"{text}--software; `-c 1 --software --hdrh` counts by trailer"
     for port in facts.ports:
         text = f"{port.driver}, {port.mac}, link {port.link}, {port.speed} Gbit/s"
         if isinstance(port.numa, int) and port.numa >= 0:
@@ -138,7 +129,6 @@ def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
 
 
 def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
-    """Check login, installation and client on the host that ``ssh`` names."""
     if not options.trex_dir:
         yield "TRex", "missing", "ssh needs trex_dir, the directory of TRex on that host"
         return
@@ -226,10 +216,7 @@ def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
     """Check that there are hugepages, and that they are mounted."""
     pages = [(_PAGE_SIZE_NAMES.get(k, f"{k}K"), n) for k, n in facts["hugepages"] if n]
     if not (sizes := ", ".join(f"{n} of {size}" for size, n in pages)):
-        text = (
-            "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not"
-        )
-        return "hugepages", "note", text
+        return "hugepages", "note", "none; only NICs need them (sysctl vm.nr_hugepages=1024)"
     if mount := find_missing_mount(facts):
         problem = "no hugetlbfs of that size is mounted: TRex with NICs ends at once"
         return "hugepages", "missing" if are_needed else "note", f"{sizes}, but {problem}; {mount}"
@@ -242,9 +229,7 @@ def check_programs(facts: Mapping[str, Any]) -> Finding:
     if not (missing := [name for name in packages if not facts[name]]):
         return "programs for NICs", "ok", " and ".join(packages)
     names, wanted = " and ".join(missing), " ".join(packages[name] for name in missing)
-    text = (
-        f"TRex's wrapper t-rex-64 looks for NICs with {names}, not found; apt-get install {wanted}"
-    )
+    text = f"t-rex-64 looks for NICs with {names}, not found; apt-get install {wanted}"
     # a NIC that has its driver of DPDK already needs no module to be loaded
     return "programs for NICs", "missing" if "lspci" in missing else "note", text
 
@@ -253,10 +238,7 @@ def check_clock(name: str) -> Finding:
     """Check that the kernel's clock source is the time stamp counter."""
     if name == "tsc":
         return "clock", "ok", "time stamp counter"
-    text = (
-        f"the kernel uses {name}, not tsc: TRex's time stamps come from a counter the kernel does "
-        "not trust here; compare its delays with a loopback run"
-    )
+    text = f"the kernel uses {name}, not TRex's counter tsc: compare delays with a loopback run"
     return "clock", "note", text if name else "the kernel's clock source is unknown"
 
 
@@ -268,17 +250,11 @@ def check_port_isolation(facts: Mapping[str, Any], options: TrexOptions) -> Find
     reason, trouble = "TRex has no authentication", facts["nft_problem"]
     is_running = options.start == "auto" and facts["served"]
     if is_running or options.start == "never" or options.is_elsewhere:
-        text = (
-            "v6t closes only the ports of a server that it starts; any host that reaches yours can "
-            f"command it ({ports}): {reason}"
-        )
-        return subject, "note", text
+        text = "v6t closes only those of a server that it starts; any host that reaches yours can"
+        return subject, "note", f"{text} command it ({ports}): {reason}"
     if options.fence and facts["nft"] and not trouble:
-        text = (
-            f"{ports} of a server that v6t starts are closed to other hosts (nftables); those of "
-            f"your own server are open: {reason}"
-        )
-        return subject, "ok", text
+        text = "closed to other hosts (nftables); those of your own server are open"
+        return subject, "ok", f"{ports} of a server that v6t starts are {text}: {reason}"
     fix = f"repair nft ({trouble})" if trouble else "apt-get install nftables"
     fix = f"{fix}, v6t then closes them" if options.fence else "fence is false"
     text = f"{ports} are open on all addresses, and {reason}: {fix}"
@@ -295,5 +271,4 @@ def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, s
     if driver in DPDK_DRIVERS:
         return "ok", f"driver {driver}: TRex's already, and it stays there"
     name = f" ({', '.join(facts['names'])})" if facts["names"] else ""
-    end = "TRex's wrapper t-rex-64 binds it, v6t gives it back at the end"
-    return "ok", f"driver {driver}{name}; {end}"
+    return "ok", f"driver {driver}{name}; t-rex-64 binds it, v6t gives it back at the end"

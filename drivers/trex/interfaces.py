@@ -56,11 +56,9 @@ def check_interface(name: str) -> None:
         problem = f"'{name}' is one of several ports of one PCI address, which v6t does not support"
         raise InvalidValue(problem, code="unsupported-by-tester")
     if _PCI_LIKE.fullmatch(name):
-        raise InvalidValue(
-            f"'{name}' is not a PCI address: write domain:bus:device.function, for example "
-            "0000:03:00.0, with four digits or no domain, a device up to 1f and a function up to 7",
-            code="wrong-form",
-        )
+        problem = f"'{name}' is not a PCI address: write domain:bus:device.function (0000:03:00.0)"
+        hint = "give the domain four digits or leave it out; devices end at 1f, functions at 7"
+        raise InvalidValue(problem, hint, code="wrong-form")
     forms = ", ".join(["a PCI address", *(driver.interface_form for driver in DRIVERS)])
     problem = f"'{name}' is not an interface: write {forms} or --vdev=..."
     raise InvalidValue(problem, code="wrong-form")

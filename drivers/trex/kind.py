@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError
 from v6t.drivers.placement import place_threads
 from v6t.drivers.tester_kind import THIS_MACHINE, Finding, TesterKind
-from v6t.drivers.trex.bursts import (
-    ALL_STAMPED_CAPABILITIES,
-    ALWAYS_STAMPED_FPS,
-    MAX_STAMPED_FPS,
-    SAMPLED_CAPABILITIES,
-    compute_stamp_limit_fps,
-)
-from v6t.drivers.trex.counting import (
-    CAPTURED_STAMPS_KEY,
-    COUNTER_READING_S,
-    NEGATIVE_TRAFFIC_PROBLEM,
-)
+from v6t.drivers.trex import bursts, connections, counting
+from v6t.drivers.trex.counting import CAPTURED_STAMPS_KEY
 from v6t.drivers.trex.options import ServersOptions, TrexOptions
 
 if TYPE_CHECKING:
@@ -41,7 +31,7 @@ class Trex(TesterKind):
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
     options_model = ServersOptions
-    sending_error_s = COUNTER_READING_S
+    sending_error_s = counting.COUNTER_READING_S
     setup_s = 10.0
     load_s = 3.0
     overhead_s = 0.5
@@ -128,11 +118,12 @@ class Trex(TesterKind):
     @property
     def negative_traffic_problem(self) -> tuple[str, str] | None:
         by_ports = any(own.counts_by_ports for own in self._servers.values())
-        return NEGATIVE_TRAFFIC_PROBLEM if by_ports else None
+        return counting.NEGATIVE_TRAFFIC_PROBLEM if by_ports else None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        stamps_all = needs & ALL_STAMPED_CAPABILITIES.keys()
-        return len(self._servers) * (compute_stamp_limit_fps(mode) if stamps_all else math.inf)
+        stamps_all = needs & bursts.ALL_STAMPED_CAPABILITIES.keys()
+        limit_fps = bursts.compute_stamp_limit_fps(mode) if stamps_all else math.inf
+        return len(self._servers) * limit_fps
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         share_fps = most_fps / len(self._servers)
@@ -140,15 +131,15 @@ class Trex(TesterKind):
         return " or ".join(dict.fromkeys(ways))
 
     def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        servers, parts = self._servers, len(self._servers)
+        parts = len(self._servers)
         warnings: list[str] = []
-        for name, own in servers.items():
+        for name, own in self._servers.items():
             shares = [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
             warnings += _list_warnings(own, shares)
         yield from dict.fromkeys(warnings)
         if parts == 1:
             return
-        for name, own in servers.items():
+        for name, own in self._servers.items():
             host = own.ssh.host if own.ssh else own.server
             ports = " and ".join(map(str, own.interfaces or own.all_ports))
             yield (
@@ -161,14 +152,10 @@ class Trex(TesterKind):
         )
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> None:
-        from v6t.drivers.trex.connections import check_connections
-
-        check_connections(-(-most // len(self._servers)), needs)
+        connections.check_connections(-(-most // len(self._servers)), needs)
 
     def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        from v6t.drivers.trex.connections import describe_costs
-
-        yield from describe_costs(-(-most // len(self._servers)), needs)
+        yield from connections.describe_costs(-(-most // len(self._servers)), needs)
 
     def check_tcp_connections(
         self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
@@ -196,13 +183,14 @@ def _describe_counting(
 ) -> str:
     if options.counts_by_ports:
         return "ports"
-    limit_fps = compute_stamp_limit_fps(mode)
-    beyond = most_fps > limit_fps and not needs & ALL_STAMPED_CAPABILITIES.keys()
+    limit_fps = bursts.compute_stamp_limit_fps(mode)
+    beyond = most_fps > limit_fps and not needs & bursts.ALL_STAMPED_CAPABILITIES.keys()
     stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
     marks = _uses_marks(options, needs, most_fps)
     way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
     # the cores of a server that v6t attaches to decide how frames are distinguished
-    if options.counting == "auto" and not options.must_start and needs <= SAMPLED_CAPABILITIES:
+    is_open = options.counting == "auto" and not options.must_start
+    if is_open and needs <= bursts.SAMPLED_CAPABILITIES:
         return f"{way}, or ports where the server has several cores"
     return way
 
@@ -213,7 +201,7 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
         return None if needs & {"connections", "flow-starts"} else False
     if options.marks is not None:
         return options.marks
-    if not options.port_driver.uses_kernel or most_fps <= ALWAYS_STAMPED_FPS:
+    if not options.port_driver.uses_kernel or most_fps <= bursts.ALWAYS_STAMPED_FPS:
         return False
     if not (options.core_list and options.must_start):
         return None  # the CPUs of its host decide
@@ -221,15 +209,11 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
 
 
 def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield warnings about one server from its options and the figures of its trials."""
     cores = max((trial.get("cores", 1) for trial in figures), default=1)
     if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
         some = "some are" if any(CAPTURED_STAMPS_KEY in trial for trial in figures) else "none is"
-        yield (
-            "TRex counts the frames of its ports, less control frames: it does not distinguish classes, "
-            "and a duplicate hides a lost frame"
-            + (f", and {some} compared with the reference translation" if figures else "")
-        )
+        text = "TRex counts by port, less control frames: one class; a duplicate hides a lost frame"
+        yield text + (f", and {some} compared with the reference translation" if figures else "")
     else:
         yield from _list_trailer_warnings(options, [trial.get("counting", "") for trial in figures])
     if cores > 1:
@@ -241,16 +225,13 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
         if any(trial.get("timed") == "tagged frames" for trial in figures):
             yield (
                 f"one of TRex's {cores} data path cores sent a stamped stream in addition to the "
-                "load of all; tables show its share. Where TRex's one receiver missed a frame of "
-                "it under load, the latency trial is invalid, so high rates may have no delays at "
-                "all"
+                "load of all; tables show its share. A latency trial is invalid if TRex's receiver "
+                "missed a frame of it, so high rates may have no delays at all"
             )
     versions = dict.fromkeys(trial.get("version") or ACCURACY_VERSION for trial in figures)
     if others := [version for version in versions if version != ACCURACY_VERSION]:
-        yield (
-            f"the server is TRex {' and '.join(others)}: errors of its delays were measured with "
-            f"{ACCURACY_VERSION} only"
-        )
+        known = f"errors of its delays were measured with {ACCURACY_VERSION} only"
+        yield f"the server is TRex {' and '.join(others)}: {known}"
     stamps = (one for trial in figures for one in trial.get(CAPTURED_STAMPS_KEY, {}).values())
     shares = [one["captured"] / one["received"] for one in stamps if one["received"]]
     if min(shares, default=1.0) < 1:
@@ -268,7 +249,7 @@ def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterato
     is_certain = ways or options.counting == "trailer" or options.must_start
     several = "" if is_certain else " and with several data path cores"
     yield (
-        f"TRex counts test frames by a trailer in searches up to {MAX_STAMPED_FPS:,.0f} fps (both "
+        f"TRex counts test frames by a trailer in searches up to {bursts.MAX_STAMPED_FPS:,.0f} fps (both "
         f"directions together); in faster ones{several} it counts all frames of its ports and "
         "compares samples. A duplicate that does not directly follow its frame hides a lost one, and "
         "a frame that is under way for more than 4 s counts as lost"
@@ -279,7 +260,7 @@ def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterato
     if any("marks" in way for way in ways) if ways else may_mark:
         where = "option marks: true"
         if not options.marks:
-            where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
+            where = f"above {bursts.ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
             where += "unless the option marks is false"
         yield (
             "in trials without delays a lost frame and a duplicate of the same class cancel out, "

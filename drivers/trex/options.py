@@ -17,32 +17,23 @@ from v6t.drivers.trex.interfaces import check_interface, find_device, is_pci
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.intent.device import Link, Links, make_host_arguments
 
-Counting = Literal["auto", "trailer", "ports"]  # Methods to recognize test frames
-Start = Literal["auto", "never", "always"]  # When v6t starts a server
-LAB_INTERFACES = ("left", "right")  # In the order of TRex's port numbers
 Port = Annotated[int, Field(ge=0, le=15)]  # TRex's number of a port
 Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
 _COMMON_OPTIONS = ("servers", "only", "max_skew")  # Options that a single server does not have
 
 
 def _check_interface_count(value: Any) -> Any:
-    """Check that a list of interfaces has two."""
     if isinstance(value, (list, tuple)) and len(value) != 2:
-        raise InvalidValue(
-            f"2 interfaces, left and right, are required, not {len(value)}: further ones are named in "
-            "pairs, for example pairs: [{ports: [2, 3], interfaces: [LEFT, RIGHT]}]",
-            code="wrong-length",
-        )
+        problem = f"2 interfaces, left and right, are required, not {len(value)}"
+        hint = "name further ones in pairs: [{ports: [2, 3], interfaces: [LEFT, RIGHT]}]"
+        raise InvalidValue(problem, hint, code="wrong-length")
     return value
 
 
 def _check_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Check the form of both interfaces, and that they differ."""
-    if value is None:
-        return None
-    for name in value:
+    for name in value or ():
         check_interface(name)
-    if find_device(value[0]) == find_device(value[1]):
+    if value and find_device(value[0]) == find_device(value[1]):
         raise InvalidValue(f"left and right are the same interface {value[0]}", code="duplicate")
     return value
 
@@ -93,7 +84,7 @@ class TrexOptions(StrictModel):
 
     trex_dir: str = ""
     """Directory of ``t-rex-64``; default: $TREX_DIR, else the newest /opt/trex/v*."""
-    start: Start = "auto"
+    start: Literal["auto", "never", "always"] = "auto"
     """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
     start_deadline_s: float = Field(default=120.0, gt=0, le=3600)
     """Time limit for a server that v6t starts until it answers [s]."""
@@ -135,7 +126,7 @@ class TrexOptions(StrictModel):
     """``lab: true``: CPUs on which the kernel receives and forwards TRex's frames (RPS); none:
     where TRex's threads share CPUs, those without its data path; ``[]``: the CPU that sends."""
     socket: int = Field(0, ge=0, le=7, description="NUMA node of the interfaces")
-    counting: Counting = "auto"
+    counting: Literal["auto", "trailer", "ports"] = "auto"
     """How test frames are distinguished: by their trailer (one core), or by port counters."""
     marks: bool | None = None
     """Mark frames of trials without delays by their field-engine programs: TRex sends up to 32 marked
@@ -226,8 +217,7 @@ class TrexOptions(StrictModel):
              "hardware_filter applies to servers with several cores, not with 1",
              "leave it out, or raise cores", "conflict", "hardware_filter", "cores"),
             (own_cpus not in {0, cpus},
-             f"core_list needs {cpus} CPUs, not {own_cpus}: master, latency, and the data path cores "
-             "of each pair of ports",
+             f"core_list needs {cpus} CPUs, not {own_cpus}: master, latency, and each pair's cores",
              f"name {cpus} CPUs, or change cores", "wrong-length", "core_list", "cores"),
             (cores > 1 and len(set(self.core_list)) < own_cpus,
              f"threads cannot share a CPU with {cores} cores",
@@ -272,7 +262,7 @@ class TrexOptions(StrictModel):
     def all_interfaces(self) -> tuple[str, ...] | None:
         """Interfaces in the order of TRex's port numbers; None if one is not named."""
         if self.lab and not self.interfaces:
-            return LAB_INTERFACES
+            return "left", "right"
         interfaces = [name for pair in self.all_pairs for name in pair.interfaces or ()]
         if len(interfaces) < len(self.all_ports):
             return None
@@ -411,7 +401,6 @@ class ServersOptions(TrexOptions):
 
 
 def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:
-    """Return the fields of a pair of ports with left and right exchanged."""
     interfaces = pair.interfaces and pair.interfaces[::-1]
     ports = pair.ports[::-1]
     return {"ports": ports, "interfaces": interfaces, "left": pair.right, "right": pair.left}

@@ -57,8 +57,7 @@ class PortDriver:
 
 
 _DEFAULT_DRIVER = PortDriver()
-DRIVERS: list[PortDriver] = []
-"""Drivers with special behaviour; each module adds its own when it is imported."""
+DRIVERS: list[PortDriver] = []  # Drivers with special behaviour, added by their modules
 
 
 def find_driver(interface: str) -> PortDriver:

@@ -148,11 +148,7 @@ class Server:
     """
 
     def __init__(
-        self,
-        program: Sequence[str],
-        *,
-        namespace_pid: int | None = None,
-        remote: SshClient | None = None,
+        self, program: Sequence[str], namespace_pid: int | None, remote: SshClient | None
     ) -> None:
         self._failed = False
         program = program if remote is None else remote.make_command(program)
@@ -193,15 +189,12 @@ class Server:
         return TesterError(f"{problem}: {output}", f"all output: {self.log}", code="tester-fault")
 
     def _read_output(self) -> list[str]:
-        """Return the lines of the server's output that are not empty."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return [line for s in text.splitlines() if (line := s.strip())]
 
     def close(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=_RESTORE_S)
+            self.process.communicate(timeout=_RESTORE_S)  # closes its standard input
         if self.is_alive:
             self.process.kill()
             self.process.wait()

@@ -15,34 +15,27 @@ TRex's does as far as programs reach (octet 512); in longer frames it stands bef
 fixed distance from the frame's end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.drivers.oracle.replay import Cycle, FrameSource
 from v6t.intent.device import Link
 from v6t.packets import trailer
+from v6t.packets.arrays import I64, U8
 from v6t.packets.checksum import compute_checksum, sum_columns, write_update
 from v6t.packets.headers import to_numbers, to_octets
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import Stream, StreamSet
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, U8
-    from v6t.profiles.streams import Checksum
+from v6t.profiles.streams import Checksum, Stream, StreamSet
 
 MARK_IDS = 1 << 15  # First stream number of marked streams
 MARKS_PER_CLASS = 1 << 12  # Consecutive stream numbers of one of eight classes
 MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
-FIRST_SEQUENCE = (1 << 32) - 2
-"""TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
+FIRST_SEQUENCE = (1 << 32) - 2  # TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h)
 NUMBER_OCTETS = 4  # Octets of a marked frame's number
 _HEADER_VARIABLE, _NUMBER_VARIABLE = "trex-header", "mark-number"
 _FIRST_OCTETS = {4: 8, 6: 4}  # Octets that TRex changes in a header, by IP version
@@ -92,14 +85,11 @@ def with_checksum_fixes(stream: Stream) -> Stream:
     checksum, fixes = stream.checksum, list[ins.Instruction]()
     if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
         kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
-        if kind is None or below is None:
+        if kind is None or below is None or below > ins.MAX_L2_OCTETS:
             problem = f"TRex cannot correct the {checksum.protocol} checksum of '{stream.name}'"
-            hint = "count by ports, or send frames without that checksum"
+            hint = "count by ports, send frames without that checksum, or with its network header "
+            hint += f"at octet {ins.MAX_L2_OCTETS} at most"
             raise UsageError(f"{problem} after it stamps frames", hint, code="beyond-trex")
-        if below > ins.MAX_L2_OCTETS:
-            problem = f"the network header before {checksum.protocol} begins at octet {below}"
-            limit = f"TRex fixes checksums up to octet {ins.MAX_L2_OCTETS}"
-            raise UsageError(f"{problem}; {limit}", code="beyond-trex")
         fixes.append(ins.fix_hardware(below, checksum.header - below, kind))
         fixed.add(below)
     outer = layout.networks[0] if layout.networks else None
@@ -113,11 +103,6 @@ def is_marked(stream: Stream) -> bool:
     return stream.stream_id >= MARK_IDS
 
 
-def find_class_number(stream: Stream) -> int:
-    """Return the number of a marked stream's class, from 0 to 7."""
-    return (stream.stream_id - MARK_IDS) // MARKS_PER_CLASS
-
-
 def compute_number_distance(length: int) -> int:
     """Return the distance of the number from the end of a marked frame [octets]."""
     reach = length - trailer.LENGTH + 4
@@ -129,11 +114,6 @@ def compute_number_distance(length: int) -> int:
 def find_number_distance(stream: Stream) -> int:
     """Return the distance of the number from the end of a stream's marked frames; 0 if stamped."""
     return compute_number_distance(len(stream.packet)) if is_marked(stream) else 0
-
-
-def find_mark_distance(streams: StreamSet) -> int:
-    """Return the distance of the number in marked frames of a direction; 0 if none is marked."""
-    return max(map(find_number_distance, streams.streams))
 
 
 def with_mark(stream: Stream) -> Stream:

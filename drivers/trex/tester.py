@@ -1,14 +1,12 @@
 """TRex as tester and as prober: exact bursts, counted across translation, and single frames."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
@@ -16,36 +14,16 @@ from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.prober import MAX_QUIET_TIMES, FrameOnSide
 from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
-from v6t.drivers.trex import capture, counting
+from v6t.drivers.trex import bursts, capture, counting
+from v6t.drivers.trex.astf import TcpTrial
 from v6t.drivers.trex.attachment import Attachment, Engine
-from v6t.drivers.trex.bursts import (
-    ALWAYS_STAMPED_FPS,
-    SAMPLED_CAPABILITIES,
-    Burst,
-    OfferedLoad,
-    add_second_rate,
-    check_stamps,
-    make_bursts,
-    make_sequential_flows,
-    select_part,
-)
-from v6t.drivers.trex.capture import CaptureReader, Recordings, make_capture_request
+from v6t.drivers.trex.bursts import Burst, OfferedLoad
+from v6t.drivers.trex.capture import Batch, CaptureReader, Recordings, make_capture_request
 from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
 from v6t.drivers.trex.client.stats import Capture, TrialStats
-from v6t.drivers.trex.connections import (
-    IDS_PER_DIRECTION,
-    Block,
-    LearnedConnections,
-    compute_timed_share,
-)
+from v6t.drivers.trex.connections import Block, LearnedConnections, compute_timed_share
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.streams import (
-    find_mark_distance,
-    mark_streams,
-    replace_link_header,
-    with_cache,
-    with_stamps,
-)
+from v6t.drivers.trex.streams import mark_streams, replace_link_header, with_cache, with_stamps
 from v6t.intent.device import Link, Links, Port
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.model import Role
@@ -55,17 +33,11 @@ from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, divide
 
-if TYPE_CHECKING:
-    from v6t.drivers.trex.astf import TcpTrial
-    from v6t.drivers.trex.capture import Batch
-
 _LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
-_ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
-    {
-        "tags", "every-frame", "ipdv", "frame-timeout", "connections",
-        "two-rates", "loss-times", "flow-starts", "tcp",
-    }
-)  # fmt: skip
+_ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset({
+    "tags", "every-frame", "ipdv", "frame-timeout", "connections", "two-rates", "loss-times",
+    "flow-starts", "tcp",
+})  # fmt: skip
 """Capabilities of one core on one pair of ports; ``tcp`` only of a server that the lab owns."""
 MAX_CAPTURES = 10  # Limit of a TRex server (``MAX_CAPTURE_SIZE``, v3.08)
 MAX_CAPTURED_FRAMES = 1000  # Limit of each port's capture
@@ -126,11 +98,11 @@ class TrexTester(BedTester):
     @property
     def capabilities(self) -> frozenset[Capability]:
         if not self.attachment.uses_trailer:  # one of several cores may stamp some frames
-            return SAMPLED_CAPABILITIES if self.attachment.can_time_some_frames() else frozenset()
+            can_time = self.attachment.can_time_some_frames()
+            return bursts.SAMPLED_CAPABILITIES if can_time else frozenset()
         if self._options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        without_tcp: frozenset[Capability] = _ONE_CORE_CAPABILITIES - {"tcp"}
-        return _ONE_CORE_CAPABILITIES if self._options.is_owned else without_tcp
+        return _ONE_CORE_CAPABILITIES - (set() if self._options.is_owned else {"tcp"})
 
     def open(self) -> None:
         try:
@@ -152,12 +124,12 @@ class TrexTester(BedTester):
             if not uses_trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
                 raise TesterError(*counting.NEGATIVE_TRAFFIC_PROBLEM, code="unsupported-by-tester")
             pairs = len(self._pairs[direction])
-            if len(ready.streams) * pairs > IDS_PER_DIRECTION:
-                raise TesterError(
-                    f"{len(ready.streams)} traffic classes on {pairs} pairs "
-                    f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers",
-                    code="too-many-for-trex",
+            if len(ready.streams) * pairs > bursts.IDS_PER_DIRECTION:
+                problem = (
+                    f"{len(ready.streams)} traffic classes on {pairs} pairs of ports need more "
                 )
+                problem += f"than TRex's {bursts.IDS_PER_DIRECTION} identifiers"
+                raise TesterError(problem, code="too-many-for-trex")
             self._streams[direction] = ready
             may_mark = uses_trailer and self._marks_streams is not False
             if may_mark and (marked := mark_streams(listed)):
@@ -166,7 +138,7 @@ class TrexTester(BedTester):
 
     def measure(self, trial: Trial) -> TrialResult:
         directions = select_directions(trial, self._streams)
-        check_stamps(trial)
+        bursts.check_stamps(trial)
         self._check_capabilities(trial)
         self._prepare_trial(trial)
         self._nonce = next(self._nonces)
@@ -181,14 +153,12 @@ class TrexTester(BedTester):
         readers: dict[Direction, CaptureReader] = {}
         for load in loads if recordings else ():
             batches = self._recordings.read(load.direction)
-            distance = find_mark_distance(load.streams)
-            readers[load.direction] = CaptureReader(batches, distance, capture.SAMPLES_PER_STREAM)
+            kept = capture.SAMPLES_PER_STREAM
+            readers[load.direction] = CaptureReader(batches, load.mark_distance, kept)
         return self._make_result(trial, loads, stats, began_s, readers)
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
-            from v6t.drivers.trex.astf import TcpTrial
-
             self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, connections.tcp)
             self._installed.clear()  # the server with the streams ends
             self._prepare_trial(trial, "ASTF")
@@ -220,8 +190,7 @@ class TrexTester(BedTester):
             or (not uses_trailer and self._options.cache)
             or "as in the traffic: every frame is computed",
         }
-        device = {} if self._bed is None else {"device": self._bed.describe()}
-        return description | device
+        return description if self._bed is None else {**description, "device": self._bed.describe()}
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -237,7 +206,6 @@ class TrexTester(BedTester):
         return automatic if self._options.marks is None else self._options.marks
 
     def _check_capabilities(self, trial: Trial) -> None:
-        """Raise TesterError if the server lacks a capability that a trial requires."""
         if missing := [CAPABILITIES[n] for n in trial.required_capabilities - self.capabilities]:
             cores = self.attachment.facts.cores
             raise TesterError(
@@ -255,48 +223,38 @@ class TrexTester(BedTester):
         time.sleep(trial.pause_s)
 
     def _run_phase(self, trial: Trial, streams: StreamSet) -> PhaseCounts:
-        """Run phase 1 or the validation with a recording."""
         self._nonce = next(self._nonces)
-        load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
+        load = self._make_load(streams, bursts.make_bursts(streams, trial, stamp=True))
         stats, began_s = self._send(trial, [load], [self._connections.request_recording(load)])
         # read first: it shows the connections of the compared frames
-        self._connections.read_phase(streams)
+        self._connections.read_phase(load)
         result = self._make_result(trial, [load], stats, began_s, {})
         return self._connections.count_phase(streams.direction, result, began_s)
 
-    def _make_load(self, streams: StreamSet, bursts: Sequence[Burst], part: int = 0) -> OfferedLoad:
-        """Make the load of one pair of ports, by its number."""
+    def _make_load(self, streams: StreamSet, own: Sequence[Burst], part: int = 0) -> OfferedLoad:
         pairs = self._pairs[streams.direction]
-        oracle = None if self._loopback else self._oracle
-        return OfferedLoad(
-            streams,
-            bursts,
-            pairs[part][0],
-            tuple(rx for _, rx in pairs),
-            self._nonce,
-            lambda stream: self._connections.find_oracle(stream) or oracle,
-        )
+        ports = pairs[part][0], tuple(rx for _, rx in pairs)
+        return OfferedLoad(streams, own, *ports, self._nonce, self._connections.find_oracle)
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
         streams, parts = self._streams[direction], len(self._pairs[direction])
-        if (connections := trial.connections) is not None:
-            streams = self._connections.make_phase_two(streams, trial, connections)
-            phase_two = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
-            return [self._make_load(streams, phase_two)]
         if trial.flow_starts is not None:
-            return [self._make_load(*make_sequential_flows(streams, trial, trial.flow_starts))]
+            flows = bursts.make_sequential_flows(streams, trial, trial.flow_starts)
+            return [self._make_load(*flows)]
         if trial.second_segment is not None:
-            return [self._make_load(*add_second_rate(streams, trial, trial.second_segment))]
+            return [self._make_load(*bursts.add_second_rate(streams, trial, trial.second_segment))]
         uses_trailer = self.attachment.uses_trailer
-        is_fast = self._marks_streams or trial.max_rate_fps > ALWAYS_STAMPED_FPS
-        if parts == 1 and is_fast and not trial.required_capabilities:
+        is_fast = self._marks_streams or trial.max_rate_fps > bursts.ALWAYS_STAMPED_FPS
+        if trial.connections is not None:
+            streams = self._connections.make_phase_two(streams, trial, trial.connections)
+        elif parts == 1 and is_fast and not trial.required_capabilities:
             streams = self._marked.get(direction, streams)
         loads = []
         for part, (tx, _) in enumerate(self._pairs[direction]):
             if not divide(trial.frames, part, parts):
                 continue
-            own = select_part(streams, trial, part, parts, core=tx // 2 if parts > 1 else 0)
-            bursts = make_bursts(
+            own = bursts.select_part(streams, trial, part, parts, core=tx // 2 if parts > 1 else 0)
+            own_bursts = bursts.make_bursts(
                 own,
                 trial,
                 stamp=uses_trailer or self.attachment.can_time_some_frames(),
@@ -306,11 +264,10 @@ class TrexTester(BedTester):
                 samples=self._options.sample,
                 interval=self.attachment.choose_stamp_interval(trial.rate_fps),
             )
-            loads.append(self._make_load(own, bursts, part))
+            loads.append(self._make_load(own, own_bursts, part))
         return loads
 
     def _install(self, load: OfferedLoad) -> None:
-        """Send the worker the streams of a load, unless it has them."""
         if self._installed.get(load.tx_port) is load.streams:
             return
         first, own = self._links[load.direction][0], self._port_links[load.tx_port]
@@ -354,10 +311,7 @@ class TrexTester(BedTester):
             captures=captures,
         )
         stats = parse_answer(TrialStats, answer)
-        began_s = time.monotonic() - stats.began_ago_s
-        if self._bed is not None:
-            self._bed.check()
-        return stats, began_s
+        return self._check_bed((stats, time.monotonic() - stats.began_ago_s))
 
     def _request_captures(
         self, trial: Trial, loads: Sequence[OfferedLoad]
@@ -374,9 +328,9 @@ class TrexTester(BedTester):
                 pattern = capture.make_neighbors_filter(first.frames, counting.IPDV_FRAMES)
                 yield make_capture_request("sample", ports, pattern, 2 * counting.IPDV_FRAMES)
             elif wanted:
-                for bursts, at in ((stamped, 0), (marked, find_mark_distance(first.streams))):
-                    if bursts:
-                        most = max(b.frames for b in bursts)
+                for group, at in ((stamped, 0), (marked, first.mark_distance)):
+                    if group:
+                        most = max(b.frames for b in group)
                         pattern = capture.make_sample_filter(most, each, at, first.nonce)
                         yield make_capture_request("sample", ports, pattern, limit)
             numbers = (number for load in own for number in load.marked_classes)
@@ -396,13 +350,12 @@ class TrexTester(BedTester):
         burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
         named = capture.identify_streams(reader.samples, [load])
         by_number = {number: burst_of[stream.stream_id] for number, stream in named.items()}
-        if trial.second_segment is None:
-            return counting.find_losses(reader, load, by_number)
-        ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
-        by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
-        error_s = counting.measure_rate_change_error_s(reader, by_number, load, ticks_hz)
-        losses = counting.find_losses(reader, load, by_number)
-        return {**losses, "rate_change_error_s": error_s}
+        error_s = None
+        if trial.second_segment is not None:
+            ticks_hz = counting.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
+            by_number = counting.match_bursts_by_time(reader, by_number, load, ticks_hz)
+            error_s = counting.measure_rate_change_error_s(reader, by_number, load, ticks_hz)
+        return {**counting.find_losses(reader, load, by_number), "rate_change_error_s": error_s}
 
     def _make_result(
         self,
@@ -481,9 +434,11 @@ class TrexTester(BedTester):
             for load in loads
         )
         took = max(times, key=lambda t: t.max_s)
-        ipdv = None
-        if delays is not None and delays.ipdv and self._ticks_hz:
-            ipdv = counting.make_ipdv(samples, first, self._ticks_hz)
+        distributions = ipdv = None
+        if delays is not None:
+            distributions = counting.make_distributions(counted, loads, tags=bool(delays.tags))
+            if delays.ipdv and self._ticks_hz:
+                ipdv = counting.make_ipdv(samples, first, self._ticks_hz)
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=took.time_s,
@@ -496,9 +451,7 @@ class TrexTester(BedTester):
             delay_us=counting.summarize_delays(counted),
             timed_share=timed_share,
             timed_of="load" if is_sampled else None,
-            delays=None
-            if delays is None
-            else counting.make_distributions(counted, loads, tags=bool(delays.tags)),
+            delays=distributions,
             ipdv=ipdv,
             timeline=counting.make_timeline(stats, loads, trial),
             **losses,
@@ -524,8 +477,7 @@ class TrexProber:
     """Prober that uses the ports of a TRex server, which is started if none answers."""
 
     def __init__(self, options: TrexOptions, links: Links, bed: Bed | None) -> None:
-        left, right = options.ports
-        self._ports: dict[Port, int] = {"left": left, "right": right}
+        self._ports: dict[Port, int] = {"left": options.ports[0], "right": options.ports[1]}
         self._attachment = Attachment(options, links, bed, delays=False)
         try:
             self._attachment.open()
@@ -537,6 +489,7 @@ class TrexProber:
     def exchange(
         self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
     ) -> list[FrameOnSide]:
+        quiet_s = max(quiet_s, MIN_QUIET_S) if quiet_s else 0.0
         answer = self._attachment.ask(
             "exchange",
             deadline_s=wait_s + 60,
@@ -546,8 +499,8 @@ class TrexProber:
                 for port in self._ports.values()
             ],
             wait_s=wait_s,
-            quiet_s=max(quiet_s, MIN_QUIET_S) if quiet_s else 0.0,
-            max_quiet_times=MAX_QUIET_TIMES,
+            quiet_s=quiet_s,
+            limit_s=wait_s + MAX_QUIET_TIMES * quiet_s,
         )
         captures = parse_answer(list[Capture], answer)
         arrivals = [frame for one in captures for frame in one.decode_frames()]
@@ -559,7 +512,6 @@ class TrexProber:
 
 
 def _group_by_direction(loads: Sequence[OfferedLoad]) -> dict[Direction, list[OfferedLoad]]:
-    """Group the loads of a trial by direction, forward first."""
     groups = {d: [load for load in loads if load.direction == d] for d in DIRECTIONS}
     return {direction: own for direction, own in groups.items() if own}
 

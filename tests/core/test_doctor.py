@@ -62,7 +62,7 @@ def test_trex_is_searched_in_trex_dir(machine, tmp_path):
     finding = examine()["TRex"]
     assert finding.state == "note" and "t-rex-64" in finding.text
     (tmp_path / "t-rex-64").touch()
-    assert "Python client" in examine()["TRex"].text
+    assert "interactive/trex/stl" in examine()["TRex"].text
     machine.delenv("TREX_DIR")
     machine.setattr(channel, "DEFAULT_LOCATION", tmp_path / "nowhere")
     finding = examine()["TRex"]

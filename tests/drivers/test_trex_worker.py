@@ -559,7 +559,7 @@ def test_server_start_error_names_its_output(
 
 def test_started_server_processes_are_stopped(tmp_path):
     path = faketrex.make_installation(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
-    server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"))
+    server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"), None, None)
     # the server's shell, its watcher and the server
     wait_until(lambda: len(faketrex.list_descendants(server.process.pid)) == 3, "the server")
     processes = faketrex.list_descendants(server.process.pid)
@@ -571,7 +571,7 @@ def test_started_server_processes_are_stopped(tmp_path):
 def test_server_stopped_during_start_ends_soon(tmp_path, program):
     """The shell may not lead its process group yet, and the server may ignore SIGTERM."""
     path = faketrex.make_installation(tmp_path / "v3.08", program)
-    server = Server(make_server_program(str(path), "", [], prefix="v6t0n0"))
+    server = Server(make_server_program(str(path), "", [], prefix="v6t0n0"), None, None)
     began = time.monotonic()
     server.close()
     assert time.monotonic() - began < 10

@@ -10,15 +10,9 @@ import base64
 import time
 from typing import Any
 
-from v6t.drivers.trex.client import rpc
+from v6t.drivers.trex.client import rpc, stats
 from v6t.drivers.trex.client.service import RequestError, main
-from v6t.drivers.trex.client.stats import (
-    CounterReading,
-    StepStats,
-    TcpCounters,
-    parse_stats,
-    parse_traffic,
-)
+from v6t.drivers.trex.client.stats import CounterReading, StepStats, TcpCounters
 from v6t.drivers.trex.client.worker import EngineWorker
 
 _CLOSE_WATCH_S = 0.05  # This close to due changes of a counter, it is read continuously
@@ -103,12 +97,12 @@ class AstfWorker(EngineWorker):
             )
             if not near and at > next_load:
                 next_load = at + _LOAD_INTERVAL_S
-                cpu.append(parse_stats(client.get_stats(ports=self.ports), self.ports).cpu)
+                cpu.append(stats.parse_stats(client.get_stats(ports=self.ports), self.ports).cpu)
             time.sleep(0.001 if near else _READING_INTERVAL_S)
-        stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
+        counted = stats.parse_stats(client.get_stats(ports=self.ports), self.ports)
         readings, self.counter_readings = self.counter_readings, []
-        ago_s, full = time.monotonic() - self.began, stats.queue_full_count
-        return StepStats(counters, stats.ports, readings, full, cpu, initial_count, ago_s)
+        ago_s, full = time.monotonic() - self.began, counted.queue_full_count
+        return StepStats(counters, counted.ports, readings, full, cpu, initial_count, ago_s)
 
     def stop_connections(self) -> None:
         """Stop the connections of a trial, if any run."""
@@ -128,7 +122,7 @@ class AstfWorker(EngineWorker):
         before = time.monotonic()
         traffic = self.client.get_traffic_stats()
         after = time.monotonic()
-        counters = parse_traffic(traffic)
+        counters = stats.parse_traffic(traffic)
         units = getattr(counters["client"], counter) // per_unit
         self.counter_readings.append(CounterReading(before, {0: units}, after))
         return units, counters
@@ -159,13 +153,9 @@ class AstfWorker(EngineWorker):
             ipv6 = template_settings.ipv6
             ipv6.enable = 1
             ipv6.src_msb, ipv6.dst_msb = profile["prefixes"]
+        load = {"cps": profile["rate_cps"], "limit": profile["count"], "port": profile["port"]}
         clients = api.ASTFTCPClientTemplate(
-            program=client,
-            ip_gen=addresses,
-            cps=profile["rate_cps"],
-            limit=profile["count"],
-            port=profile["port"],
-            glob_info=template_settings,
+            program=client, ip_gen=addresses, glob_info=template_settings, **load
         )
         association = api.ASTFAssociationRule(port=profile["port"])
         servers = api.ASTFTCPServerTemplate(program=server, assoc=association)

@@ -102,7 +102,6 @@ def stop_port_capture(client: Any, port: int) -> None:
 
 
 def _transmit(client: Any, method: str, port: int, **parameters: Any) -> Any:
-    """Send a request about a port to the server; return the client's response object."""
     known = client.ports[port]
     return known.transmit(method, dict(parameters, port_id=port, handler=known.handler))
 

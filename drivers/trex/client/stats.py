@@ -123,8 +123,7 @@ class Capture:
     ports: Sequence[int]
     matched: int  # number of frames that passed the capture's filter
     class_number: int = 0  # class of the marked frames that the capture counts
-    frames: Sequence[tuple[float, str, int]] = ()
-    """Arrival times by the server's clock [s], octets in base64, and ports."""
+    frames: Sequence[tuple[float, str, int]] = ()  # times [s], octets in base64, and ports
 
     def decode_frames(self) -> list[tuple[float, bytes, int]]:
         """Return times of arrival [s], octets and ports."""
@@ -152,14 +151,11 @@ class TrialStats:
     ports: Mapping[int, PortStats] = field(default_factory=dict)
     groups: Mapping[int, GroupStats] = field(default_factory=dict)
     captures: Sequence[Capture] = ()
-    counter_readings: Sequence[CounterReading] = ()
-    """Readings of the sent frames, close together at the start and the end."""
+    counter_readings: Sequence[CounterReading] = ()  # close together at the start and the end
     queue_full_count: int = 0  # number of times that a transmit queue was full
-    dropped_frames: int | None = None
-    """Number of frames dropped before a transmit queue, or None if unknown."""
+    dropped_frames: int | None = None  # frames dropped before a transmit queue; None: unknown
     port_faults: Sequence[str] = ()  # faults that the ports' driver found
-    neighbor_answers: Mapping[int, int] = field(default_factory=dict)
-    """Number of ARP and ND answers sent during the trial, by port."""
+    neighbor_answers: Mapping[int, int] = field(default_factory=dict)  # ARP and ND, by port
     ended: bool = True  # whether traffic ended by itself
     began_ago_s: float = 0.0  # time between the first frame and the worker's answer [s]
     cpu: Sequence[float] = ()  # samples of the load of the data path [%]
@@ -174,7 +170,7 @@ class TrialStats:
         return sum(c.matched for c in chosen if number in (None, c.class_number))
 
 
-_TCP_FAULTS = {
+_TCP_FAULTS = {  # Descriptions of TRex's counters of faults inside TRex
     "err_no_memory": "had no memory for connections",
     "err_c_tuple_err": "had too few addresses and ports for its clients",
     "err_dct": "used a four-tuple twice",
@@ -186,7 +182,6 @@ _TCP_FAULTS = {
     "tcps_keepprobe": "sent keepalive probes",
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
-"""Descriptions of TRex's counters of faults inside TRex."""
 _BAD_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
 
 
@@ -229,8 +224,7 @@ class StepStats:
 
     counters: Mapping[str, TcpCounters]  # Of ``client`` and ``server``
     ports: Mapping[int, PortStats]
-    counter_readings: Sequence[CounterReading] = ()
-    """Readings of the step's units, as if port 0 had sent them."""
+    counter_readings: Sequence[CounterReading] = ()  # of units, as if port 0 had sent them
     queue_full_count: int = 0
     cpu: Sequence[float] = ()
     initial_count: int | None = None  # number of units at the first reading

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import array
 import base64
-import contextlib
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from v6t.drivers.trex.client import host, rpc, stats
 from v6t.drivers.trex.client.service import RequestError, main, make_one_line
-from v6t.drivers.trex.client.stats import (
-    Capture,
-    CaptureStatus,
-    CounterReading,
-    TrialStats,
-    parse_stats,
-)
+from v6t.drivers.trex.client.stats import CounterReading, TrialStats
 from v6t.drivers.trex.client.worker import EngineWorker
 from v6t.drivers.trex.port_driver import choose_driver
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
-_STREAM_SETUP_S, _LIST_SETUP_S = 0.001, 0.03
-"""Longest time that TRex takes to prepare a stream, and a list of 32,768 rows."""
+_STREAM_SETUP_S, _LIST_SETUP_S = 0.001, 0.03  # Longest for a stream, and a list of 32,768 rows
 _READ_BEFORE_S, _READ_AFTER_S = 0.2, 0.03
 """Time before and after the start in which counters are read continuously; TRex wakes up to 0.1 s early."""
 _SILENCE_S, _SILENCE_TRIES = 0.005, 40
@@ -58,14 +51,12 @@ class StlWorker(EngineWorker):
         return owners
 
     def _remove_captures(self) -> None:
-        """Remove captures of the acquired ports only, also those of a client that died."""
-        # TRex's client would remove those of other users' ports as well
+        # also those of a client that died; TRex's client would remove those of other users, too
         for number, capture in stats.parse_captures(self.client.get_capture_status()).items():
             if capture.ports <= set(self.ports):
                 self.client.stop_capture(number)
 
     def _read_owners(self, ports: list[int]) -> dict[str, str]:
-        """Return the present owners of ports that are taken, by port."""
         owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
         return {port: owner for port, owner in owners.items() if owner}
 
@@ -90,19 +81,14 @@ class StlWorker(EngineWorker):
         return owners
 
     def exchange(
-        self,
-        frames: list[Any],
-        captures: list[dict[str, Any]],
-        wait_s: float,
-        quiet_s: float,
-        max_quiet_times: int,
-    ) -> list[Capture]:
+        self, frames: list[Any], captures: list[Any], wait_s: float, quiet_s: float, limit_s: float
+    ) -> list[stats.Capture]:
         """Send single frames, [[port, base64], ...], and return captures of the answers."""
         numbers = self._start_captures(captures)
         for port, text in frames:
             rpc.push_frames(self.client, [port], [base64.b64decode(text)])
-        end, known = time.monotonic() + wait_s, 0
-        latest = end + max_quiet_times * quiet_s
+        began, known = time.monotonic(), 0
+        end, latest = began + wait_s, began + limit_s
         while time.monotonic() < end:
             time.sleep(0.01)
             count = sum(capture.stored for capture in self._read_captures(numbers))
@@ -147,18 +133,17 @@ class StlWorker(EngineWorker):
                 lambda: client.clear_stats(ports=self.ports), control, watched["events"]
             )
             client.clear_events()
-            if start.request_start(patience):
+            if not (refusal := start.request_start(patience)):
                 break
             # one port was late, and others may have begun: their frames belong to no trial, and
             # their streams would continue with other numbers
             client.stop(ports=ports)
             time.sleep(residual_s)
             self._collect_captures(captures, numbers, {})
-            for path in (one["path"] for one in captures if "path" in one):
-                with contextlib.suppress(FileNotFoundError):  # TRex does not overwrite files
-                    self.remove_file(path)
+            for path in (Path(one["path"]) for one in captures if "path" in one):
+                path.unlink(missing_ok=True)  # TRex does not overwrite files
         else:
-            raise RequestError("start", start.refusal)
+            raise RequestError("start", refusal)
         ended = self._watch(start, start.last_idle + due_s, start.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
@@ -166,7 +151,7 @@ class StlWorker(EngineWorker):
         raw, control_after, answered_after = self._call_in_silence(
             lambda: client.get_stats(ports=self.ports), control, watched["events"]
         )
-        counted = parse_stats(raw, self.ports)
+        counted = stats.parse_stats(raw, self.ports)
         answered = {p: n - answered_before[p] for p, n in answered_after.items()}
         matched = {n: after - control_before[n] for n, after in control_after.items()}
         result = TrialStats(
@@ -299,10 +284,9 @@ class StlWorker(EngineWorker):
             time.sleep(0.005 if start.is_complete else max(0.0, min(0.005, due - now)))
 
     def _check_health(self, at: float, watched: dict[str, list[Any]]) -> None:
-        """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
             raise RequestError("server", "the TRex server is gone: it does not answer")
-        counted = parse_stats(self.client.get_stats(ports=self.ports), self.ports)
+        counted = stats.parse_stats(self.client.get_stats(ports=self.ports), self.ports)
         watched["cpu"].append(counted.cpu)
         watched["rx_cpu"].append(counted.rx_cpu)
         counts = {p: (n.sent, n.received) for p, n in counted.ports.items()}
@@ -312,7 +296,6 @@ class StlWorker(EngineWorker):
                 watched["events"].append(f"link of port {port} went down")
 
     def _start_captures(self, captures: list[dict[str, Any]]) -> list[int]:
-        """Start captures; return the numbers that TRex gives them."""
         if captures:
             self.enter_service_mode()
         numbers = []
@@ -328,7 +311,7 @@ class StlWorker(EngineWorker):
             numbers.append(int(self.client.start_capture(**settings)["id"]))
         return numbers
 
-    def _read_captures(self, numbers: list[int]) -> list[CaptureStatus]:
+    def _read_captures(self, numbers: list[int]) -> list[stats.CaptureStatus]:
         if not numbers:
             return []
         status = stats.parse_captures(self.client.get_capture_status())
@@ -338,7 +321,7 @@ class StlWorker(EngineWorker):
 
     def _collect_captures(
         self, captures: list[dict[str, Any]], numbers: list[int], counted: Mapping[int, int]
-    ) -> list[Capture]:
+    ) -> list[stats.Capture]:
         """Stop captures; return their counters, if not ``counted`` before, and frames."""
         collected, status = [], self._read_captures(numbers)
         for one, number, (stored, matched, _) in zip(captures, numbers, status):
@@ -349,7 +332,7 @@ class StlWorker(EngineWorker):
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
             frames, count = stats.parse_frames(fetched), counted.get(number, matched)
-            collected.append(Capture(one["kind"], one["ports"], count, one["class"], frames))
+            collected.append(stats.Capture(one["kind"], one["ports"], count, one["class"], frames))
         return collected
 
 
@@ -368,10 +351,9 @@ class TrialStart:
         self.counter_readings: list[CounterReading] = []  # all readings of the sent frames so far
         self.began = self.last_idle = self._at = 0.0
         self._base: Mapping[int, int] = {}
-        self.refusal = ""  # TRex's reason why a port did not start, or an empty text
 
-    def request_start(self, patience: int) -> bool:
-        """Request a start after ``patience`` usual lead times; return whether all ports accepted."""
+    def request_start(self, patience: int) -> str:
+        """Request a start after ``patience`` usual lead times; return why a port did not start."""
         client = self._worker.client
         client.clear_pgid_stats()
         requested_at = time.monotonic()
@@ -380,9 +362,9 @@ class TrialStart:
         # TRex needs 0.1 s for every port after it has prepared the streams
         lead = patience * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self._preparation_s
         self._at, self.began = now + lead, requested_at + half + lead
-        self.refusal = rpc.start_ports(client, self.ports, self._at, force=self._worker.in_service)
-        if self.refusal:
-            return False
+        force = self._worker.in_service
+        if refusal := rpc.start_ports(client, self.ports, self._at, force=force):
+            return refusal
         # where its threads share a CPU, TRex wakes early by its estimate of the cost of sleeping:
         # up to 0.1 s if the machine was busy when it began
         nothing = dict.fromkeys(self.ports, 0)
@@ -391,7 +373,7 @@ class TrialStart:
         time.sleep(max(0.0, self.began - _READ_BEFORE_S - time.monotonic()))
         while time.monotonic() < self.began + _READ_AFTER_S and not all(self.read_sent().values()):
             time.sleep(0.001)
-        return True
+        return ""
 
     def read_sent(self) -> dict[int, int]:
         """Read and return how many frames each port has sent since the start."""
@@ -424,7 +406,7 @@ def count_arrivals(trial: TrialStats, receive: list[int]) -> int:
 
 def count_received(client: Any, receive: list[int]) -> int:
     """Count all frames that the ports ``receive`` have received."""
-    counted = parse_stats(client.get_stats(ports=receive), receive)
+    counted = stats.parse_stats(client.get_stats(ports=receive), receive)
     return sum(port.received for port in counted.ports.values())
 
 

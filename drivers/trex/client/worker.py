@@ -77,7 +77,6 @@ class NeighborResponder:
             thread.join()
 
     def _run(self, port: int) -> None:
-        """Answer requests of one port until closed."""
         try:
             pair = self._context.socket(self._zmq.PAIR)
             pair.setsockopt(self._zmq.RCVTIMEO, _POLL_MS)
