@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts import steps
 from v6t.drivers.duts.driver import check_interfaces, make_unsupported_error, require_root
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
@@ -15,12 +16,6 @@ from v6t.drivers.duts.kinds.softwires import iter_softwires
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import IfExists, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
-from v6t.drivers.duts.steps import (
-    make_background_command,
-    make_config_file_step,
-    make_daemon_step,
-    make_group_stop_command,
-)
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
@@ -125,18 +120,18 @@ class SnabbLwAftr(LinuxDriver):
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # workers continue to poll after the main process has ended
-        stop = make_group_stop_command(pid, PROCESS_NAME)
+        stop = steps.make_group_stop_command(pid, PROCESS_NAME)
         stop = f"( {stop} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
         # every command creates the directory: only a running Snabb is queried
         answers = f"[ ! -s {pid} ] || {{ {self._state_command} >/dev/null && echo answers; }}"
         text = format_configuration(intent, self.options)
-        steps = [
-            make_config_file_step(file, text, "the lwAFTR's configuration"),
+        setup_steps = [
+            steps.make_config_file_step(file, text, "the lwAFTR's configuration"),
             *([_make_kernel_driver_step(self.options)] if _uses_pci(self.options) else []),
             *([] if self.options.in_lab else [_make_huge_page_step()]),
             _make_shared_memory_step(),
-            make_daemon_step(
-                make_background_command(pid, run, f"{directory}/snabb.log"),
+            steps.make_daemon_step(
+                steps.make_background_command(pid, run, f"{directory}/snabb.log"),
                 pid,
                 PROCESS_NAME,
                 "the lwAFTR itself",
@@ -145,7 +140,7 @@ class SnabbLwAftr(LinuxDriver):
                 stop=stop,
             ),
         ]
-        return self.assemble_plan(intent, facts, steps)
+        return self.assemble_plan(intent, facts, setup_steps)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:

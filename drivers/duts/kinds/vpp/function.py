@@ -120,7 +120,7 @@ class VppFunction:
         """Return the steps that configure the function after interfaces and routes."""
         return []
 
-    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, steps: Sequence[Step]) -> tuple[Step, ...]:
         """Return the steps that empty the session table before a trial."""
         return ()
 
