@@ -240,7 +240,6 @@ class CommandDriver(LinuxDriver):
         return check.make_check(self._add_variables(intent, check.command))
 
     def _add_variables(self, intent: plan.Intent, command: str) -> str:
-        """Return a shell line that sets ``LEFT``, ``RIGHT`` and ``STATE`` and then runs a command."""
         left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {command}"

@@ -170,7 +170,6 @@ def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
 
 
 def _make_route_steps(customer_port: str) -> Sequence[plan.Step]:
-    """Return the steps that route IPv4 packets from the customer's port into the tunnel."""
     rule = f"iif {customer_port} lookup {ROUTING_TABLE_NUMBER}"
     return [
         make_object_step(

@@ -210,7 +210,6 @@ class Jool(LinuxDriver):
         return self.options.lowest_ipv6_mtu or configured
 
     def _make_instance_steps(self, intent: plan.Intent) -> list[plan.Step]:
-        """Return the steps that write the configuration of SIIT or NAT64 and load it as an instance."""
         program, config = choose_program(intent), addresses.get_siit_config(intent)
         settings: dict[str, Any] = {"lowest-ipv6-mtu": self._choose_lowest_mtu(intent)}
         if config.prefix is not None:
@@ -240,7 +239,6 @@ class Jool(LinuxDriver):
         ]
 
     def _make_mapt_steps(self, intent: plan.Intent) -> list[plan.Step]:
-        """Return the steps that create a MAP-T instance and add its rules one by one."""
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig):
             rules, dmr, role = (edge.rule,), edge.dmr, "CE"
@@ -328,7 +326,6 @@ def make_pool_steps(intent: plan.Intent, version: str) -> list[plan.Step]:
 
 
 def _is_own_instance(row: str) -> bool:
-    """Return whether a row of ``instance display --csv`` describes the instance v6t."""
     return row.split(",")[1:2] == ["v6t"]
 
 
@@ -337,7 +334,6 @@ def _format_rule(rule: MapRuleConfig) -> str:
 
 
 def _format_row(values: str) -> str:
-    """Return space-separated values as a row of Jool's CSV output."""
     return ",".join(values.split())
 
 
@@ -348,7 +344,6 @@ def _make_rule_step(rule: MapRuleConfig) -> plan.Step:
 
 
 def _make_global_step(name: str, value: object) -> plan.Step:
-    """Return the step that sets one of the global options of the MAP-T instance."""
     write, why = f"{MAPT} -i v6t global update {name} {value}", f"{name} of the translator"
     read = f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'"
     return plan.Step(
@@ -366,7 +361,6 @@ def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, flo
 
 
 def _format_counter_name(name: str, *, nat64: bool) -> str:
-    """Return the telemetry name of a counter, which shows what happened to the packets."""
     if _TOTAL_COUNTERS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
     if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):

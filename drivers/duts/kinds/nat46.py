@@ -166,7 +166,6 @@ def parse_counters(text: str) -> Mapping[str, float]:
 
 
 def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> list[Step]:
-    """Return the steps that add a rule for each combination of a local and a remote side."""
     first, *others = [
         f"{own.format_rule_part('local')} {other.format_rule_part('remote')}"
         for own in reversed(local)

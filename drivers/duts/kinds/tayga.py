@@ -195,7 +195,6 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
 
 
 def _is_reserved_prefix(prefix: IPv6Network, version: tuple[int, ...]) -> bool:
-    """Return whether this version of TAYGA rejects a prefix as reserved."""
     well_known = _TRANSLATION_RANGE if version >= FIRST_LOCAL_USE_VERSION else WELL_KNOWN_PREFIX
     return not prefix.subnet_of(well_known) and any(map(prefix.overlaps, _RESERVED_IPV6_NETWORKS))
 
@@ -279,7 +278,6 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     @property
     def _delete_clients_command(self) -> str:
-        """Command that deletes the file in which TAYGA stores the addresses of clients."""
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
     def make_preparation_steps(self) -> Sequence[Step]:

@@ -88,7 +88,6 @@ def make_bgp_speaker_steps(
 
 
 def _format_session(local: tuple[str, int], remote: tuple[str, int]) -> str:
-    """Return BIRD's settings for a session between two (address, port) pairs."""
     return (
         f"local {local[0]} port {local[1]} as {AS_NUMBER}; "
         f"neighbor {remote[0]} port {remote[1]} as {AS_NUMBER}; "

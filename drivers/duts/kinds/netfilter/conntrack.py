@@ -93,7 +93,6 @@ def _make_module_step(*, in_lab: bool) -> Step:
 
 
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
-    """Return the steps that enlarge the connection table and its hash table, if necessary."""
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")

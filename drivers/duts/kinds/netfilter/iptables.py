@@ -93,7 +93,6 @@ class Ip6tablesNpt(LinuxDriver):
 
 
 def _make_prefix_step(chain: str, match: str, target: str, old: str, new: str) -> Step:
-    """Return the step that adds a rule for replacing the prefix ``old`` with the prefix ``new``."""
     rule = f"{chain} {match} {RULE_COMMENT_OPTIONS} -j {target} --src-pfx {old} --dst-pfx {new}"
     read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
     return _make_append_step("ip6tables -w -t mangle", rule, f"translate {old} to {new}", read)

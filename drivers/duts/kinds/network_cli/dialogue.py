@@ -165,7 +165,6 @@ class CliTransport:
         self._store_home_prompt()
 
     def _store_home_prompt(self) -> None:
-        """Store the current prompt, to which each command must return."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
         self._stem = name[0][:PROMPT_STEM_LENGTH] if name else ""
@@ -308,7 +307,6 @@ class CliTransport:
 
     @property
     def _recent_output(self) -> str:
-        """The last four lines without secrets, for messages."""
         text = self._text[-65536:].split("\n")[-4:]
         return shorten_output(self._hide_secrets("\n".join(map(render_line, text))))
 

@@ -117,7 +117,6 @@ class VppDriver(Driver):
             check_interfaces(self.options, intent, replace(facts, interfaces=interfaces))
 
     def _check_plugin(self, function: VppFunction, plugins: str, tunnels: str) -> None:
-        """Raise DutError if the survey's list of plugins lacks the function's plugin."""
         plugin, listed = function.plugin, plugins.split()
         if not self.options.starts_vpp and "Plugin path" not in plugins:
             listed = []  # no list of plugins

@@ -77,7 +77,6 @@ class MapDomainFunction(VppFunction):
         return make_object_step(add, delete, why, read=read, expected=expected)
 
     def _make_softwire_steps(self) -> list[Step]:
-        """Return the steps that add a domain for each shared address, and a rule for each softwire."""
         rows, cli, directory = self.list_softwires(), self.cli, self.options.state_dir
         if not rows:
             return []
@@ -126,7 +125,6 @@ class MapDomainFunction(VppFunction):
 
     @property
     def _list_domains_command(self) -> str:
-        """Command that lists all domains, including domains that v6t did not add."""
         return f"{self.cli('show map domain')} | grep -F ']' || true"
 
     def _make_indices_command(self, tag: str) -> str:
@@ -220,7 +218,6 @@ def _check_softwires(rows: list[SoftwireRow]) -> None:
 
 
 def _make_shared_domain(tag: str, ipv4: IPv4Address, softwire: SoftwireRow) -> VppMapDomain:
-    """Return the domain of an IPv4 address with the lwAFTR and the port layout of a softwire."""
     prefixes = (f"{ipv4}/32", "::/0", str(softwire.br))
     return VppMapDomain(tag, *prefixes, 0, softwire.psid_offset, softwire.psid_len)
 
