@@ -50,9 +50,8 @@ class Dns64Server(LinuxDriver):
         """Return the step that flushes the cache and checks that the server answers."""
         verbs = self.flush_verb, self.status_verb
         flush, status = (self.fill_in(f"{self.control_command} {v}", directory) for v in verbs)
-        return plan.Step(
-            flush, "flush the DNS cache", proof=plan.Check(status, self.expected_status)
-        )
+        proof = plan.Check(status, self.expected_status)
+        return plan.Step(flush, "flush the DNS cache", proof=proof)
 
     def make_stop_command(self, pid: str) -> str:
         return steps.make_process_stop_command(pid, self.process_name)
@@ -106,8 +105,7 @@ class Dns64Server(LinuxDriver):
             steps.make_config_file_step(file, text, f"{self.title}: configuration"),
             server,
         ]
-        flush = [self.make_flush_step(directory)]
-        return self.assemble_plan(intent, facts, setup_steps, flush)
+        return self.assemble_plan(intent, facts, setup_steps, [self.make_flush_step(directory)])
 
 
 class Bind9Options(Dns64ServerOptions):

@@ -34,6 +34,7 @@ PROGRAM_SOURCES = {
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
+OWN_INSTANCE_ROW = r"[^,]*,v6t(,.*)?"  # of ``instance display --csv``
 FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
 RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
 FIRST_FORCE_VERSION = (4, 1, 15)  # refuses the kernel's own ports without ``--force``
@@ -134,10 +135,9 @@ class Jool(LinuxDriver):
     )
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        commands = dict(super().get_survey_commands())
-        for program in sorted(PROGRAM_SOURCES):
-            commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
-        return commands
+        show = "instance display --csv --no-headers"
+        instances = {f"instances_{p}": f"{p} {show}" for p in sorted(PROGRAM_SOURCES)}
+        return {**super().get_survey_commands(), **instances}
 
     def extract_version(self, output: str) -> str:
         """Return the common version of Jool's module and programs; raise DutError if they differ."""
@@ -167,8 +167,9 @@ class Jool(LinuxDriver):
             self._check_udp_timeout(intent)
         facts.require_program(program, PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
-            lines = filter(str.strip, text.splitlines())
-            if name.startswith("instances_") and not all(map(_is_own_instance, lines)):
+            rows = filter(None, map(str.strip, text.splitlines()))
+            is_own = re.compile(OWN_INSTANCE_ROW).fullmatch
+            if name.startswith("instances_") and not all(map(is_own, rows)):
                 problem = f"another translator is active on the device: {plan.shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
@@ -190,10 +191,8 @@ class Jool(LinuxDriver):
         unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
         steps = [make_module_step(program, "Jool's kernel module", unload, in_lab=lab)]
         flush = []
-        if program == MAPT:
-            steps += self._make_mapt_steps(intent)
-        else:
-            steps += self._make_instance_steps(intent)
+        make_steps = self._make_mapt_steps if program == MAPT else self._make_instance_steps
+        steps += make_steps(intent)
         if program == NAT64:
             pool_steps = make_pool_steps(intent, facts.version)
             steps += pool_steps
@@ -255,9 +254,7 @@ class Jool(LinuxDriver):
         create = f"{MAPT} instance add v6t --{self.options.framework} --dmr {dmr}"
         delete = f"{MAPT} instance remove v6t"
         read = f"{MAPT} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true"
-        expected = plan.expect_output(
-            lambda out: any(map(_is_own_instance, out.splitlines())), "an instance v6t"
-        )
+        expected = plan.expect_matching_line(OWN_INSTANCE_ROW, "an instance v6t")
         return [
             make_object_step(create, delete, "the translator", read=read, expected=expected),
             *role_steps,
@@ -325,30 +322,21 @@ def make_pool_steps(intent: plan.Intent, version: str) -> list[plan.Step]:
     return [make_step(name, address) for name in nat.PROTOCOLS for address in pool.addresses]
 
 
-def _is_own_instance(row: str) -> bool:
-    return row.split(",")[1:2] == ["v6t"]
-
-
 def _format_rule(rule: MapRuleConfig) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
-
-
-def _format_row(values: str) -> str:
-    return ",".join(values.split())
 
 
 def _make_rule_step(rule: MapRuleConfig) -> plan.Step:
     values, read = _format_rule(rule), f"{MAPT} -i v6t fmrt display --csv --no-headers"
     add, why = f"{MAPT} -i v6t fmrt add {values}", f"forwarding mapping rule {rule.ipv6_prefix}"
-    return plan.Step(add, why, read=read, expected=plan.expect_lines(_format_row(values)))
+    return plan.Step(add, why, read=read, expected=plan.expect_lines(values.replace(" ", ",")))
 
 
 def _make_global_step(name: str, value: object) -> plan.Step:
     write, why = f"{MAPT} -i v6t global update {name} {value}", f"{name} of the translator"
     read = f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'"
-    return plan.Step(
-        write, why, read=read, expected=plan.expect_text(_format_row(f"{name} {value}"))
-    )
+    row = f"{name} {value}".replace(" ", ",")
+    return plan.Step(write, why, read=read, expected=plan.expect_text(row))
 
 
 def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:

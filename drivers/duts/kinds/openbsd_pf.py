@@ -116,14 +116,16 @@ class OpenBsdPf(Driver):
             hint = "the lab's devices run Linux: give dut.options.ssh.host in a testbed file"
             raise DutError(problem, hint, code="wrong-system")
         interfaces, addresses = openbsd.parse_ifconfig(sections.get("links", ""))
-        words = sections.get("client", "").split()
+        client = sections.get("client", "")
+        words = client.split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {
             name
             for name, own in addresses.items()
             if server in [str(a.ip) for a in own] and zone in ("", name)
         }
-        survey_output = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
+        route = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
+        path = management_path.parse_management_path(client, route, sorted(managed))
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         ports = re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)
         return Facts(
@@ -133,9 +135,7 @@ class OpenBsdPf(Driver):
             is_root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
             management_interfaces=frozenset(managed),
-            management_path=management_path.parse_management_path(
-                sections.get("client", ""), survey_output, sorted(managed)
-            ),
+            management_path=path,
             default_route_interfaces=frozenset(ports),
             sections=dict(sections),
         )
@@ -332,9 +332,8 @@ def expect_rules(intent: plan.Intent, options: DutOptions) -> plan.Expectation:
                 return f"no rule is '{match} {action} ...'"
         return None
 
-    return plan.Expectation(
-        " and ".join(f"'{m} {a}'" for m, a in expected_rules), describe_missing_rule
-    )
+    description = " and ".join(f"'{match} {action}'" for match, action in expected_rules)
+    return plan.Expectation(description, describe_missing_rule)
 
 
 def make_kill_command(intent: plan.Intent) -> str:

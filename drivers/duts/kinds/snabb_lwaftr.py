@@ -82,14 +82,13 @@ class SnabbLwAftr(LinuxDriver):
         return None
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        commands = dict(super().get_survey_commands())
-        commands["pci"] = (
+        pci = (
             "for d in /sys/class/net/*; do [ -e $d/device ] || continue; n=${d##*/}; "
             # a virtio device is a child of its PCI device
             f"echo $n $(readlink -f $d/device | grep -o '{_PCI_GREP_PATTERN}' | tail -1) "
             "$(ip -o addr show dev $n | awk '{print $4}'); done"
         )
-        return commands
+        return {**super().get_survey_commands(), "pci": pci}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)

@@ -199,14 +199,6 @@ def _is_reserved_prefix(prefix: IPv6Network, version: tuple[int, ...]) -> bool:
     return not prefix.subnet_of(well_known) and any(map(prefix.overlaps, _RESERVED_IPV6_NETWORKS))
 
 
-def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
-    """Raise UsageError if this version of TAYGA drops addresses of the dynamic pool."""
-    for net, first_version in _DROPPED_NETWORKS.items():
-        if pool.overlaps(net) and parse_version(version) < first_version:
-            problem = f"TAYGA {version} does not accept the dynamic pool {pool}: it drops {net}"
-            raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
-
-
 def _iter_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
     """Yield the IPv4 networks of hosts that are translated by the prefix, not by a mapping."""
     config = addresses.get_siit_config(intent)
@@ -252,7 +244,11 @@ class TaygaNftables(ConntrackDriver, Tayga):
         length, taken = pool.prefixlen, addresses.find_test_networks(intent)
         candidates = [f"{first}/{length}" for first in addresses.POOL_CANDIDATES if length >= 24]
         addresses.choose_free_address("dynamic_pool", str(pool), candidates, taken)
-        check_dynamic_pool(pool, facts.version)
+        for net, first_version in _DROPPED_NETWORKS.items():
+            if pool.overlaps(net) and parse_version(facts.version) < first_version:
+                problem = f"TAYGA {facts.version} drops {net} of the dynamic pool {pool}"
+                hint = "choose other IPv4 addresses"
+                raise UsageError(problem, hint, code="unsupported-by-version")
         if (clients := intent.get_configuration(Nat64Config).clients) > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
             problem = f"{clients} clients do not fit TAYGA's dynamic pool {pool}: one address each"
@@ -290,13 +286,11 @@ class TaygaNftables(ConntrackDriver, Tayga):
         pool = replace(public, client_networks=clients)
         rules = make_snat_steps(self.options.state_dir, [pool], port)
         tracking = self.make_tracking_steps(intent, facts, rules)
-        flush = (self._make_restart_step(), *conntrack.make_flush_steps(clients))
-        plan = super().plan_configuration(intent, facts)
-        return plan.extend(tracking, flush=flush, notes=self.notes)
-
-    def _make_restart_step(self) -> Step:
-        """Return the step that clears TAYGA's client table and queue."""
         stop, start = self.make_stop_command(), self.fill_in(self.start_command)
+        # clears TAYGA's client table and queue
         command = f"( {stop} ) && {self._delete_clients_command} && {start}"
         why = "no client of an earlier trial is left"
-        return Step(command, why, proof=self.make_daemon_step().check)
+        restart = Step(command, why, proof=self.make_daemon_step().check)
+        flush = (restart, *conntrack.make_flush_steps(clients))
+        plan = super().plan_configuration(intent, facts)
+        return plan.extend(tracking, flush=flush, notes=self.notes)

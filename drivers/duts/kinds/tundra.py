@@ -86,7 +86,6 @@ class Tundra(TunTranslator):
         addresses.check_lowest_mtu(intent, self.display_name)
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
-        """Return the intent's /96 prefix; raise UsageError if it is not a /96."""
         prefix = addresses.get_siit_config(intent).prefix
         if prefix is None or prefix.prefixlen != 96:
             problem = f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}"

@@ -90,9 +90,7 @@ def parse_cpu_ticks(text: str) -> Mapping[str, float]:
 def parse_softnet(text: str) -> Mapping[str, float]:
     """Parse the dropped frames and exhausted budgets of all cores in ``softnet_stat``."""
     rows = [line.split() for line in text.splitlines() if _SOFTNET_ROW.fullmatch(line.strip())]
-    if not rows:
-        return {}
-    columns = {"dropped": 1, "squeezed": 2}
+    columns = {"dropped": 1, "squeezed": 2} if rows else {}
     return {name: float(sum(int(row[n], 16) for row in rows)) for name, n in columns.items()}
 
 

@@ -281,12 +281,11 @@ class NetworkCliOptions(DutOptions):
     @field_validator("ssh")
     @classmethod
     def _check_ssh(cls, ssh: SshOptions | None) -> SshOptions | None:
-        if ssh is not None and ssh.become:
-            problem = "become is for a shell; cli.enable is typed after the login"
-            raise InvalidValue(problem, code="conflict")
-        if ssh is not None and ssh.netns:
-            problem = "netns is for a shell; name it in the lines that are typed"
-            raise InvalidValue(problem, code="conflict")
+        hints = {"become": "cli.enable is typed after the login",
+                 "netns": "name it in the lines that are typed"}  # fmt: skip
+        for name, hint in hints.items():
+            if ssh is not None and getattr(ssh, name):
+                raise InvalidValue(f"{name} is for a shell; {hint}", code="conflict")
         return ssh
 
 

@@ -67,7 +67,6 @@ class Placeholders:
         return _PLACEHOLDER_PATTERN.sub(lambda match: quote(self._get_value(match, row)), text)
 
     def _count_rows(self, texts: Sequence[str]) -> int:
-        """Return the number of rows; raise UsageError for unknown or mixed placeholders."""
         names = [name for text in texts for name, _ in _PLACEHOLDER_PATTERN.findall(text)]
         for name in names:
             if name not in self._values:

@@ -72,23 +72,15 @@ class Vppctl:
     def __init__(self, options: VppOptions) -> None:
         own = f"{options.state_dir}/vpp-cli.sock" if options.starts_vpp else ""
         socket = options.socket or own
-        self._client = f"{options.vppctl_path}{f' -s {socket}' if socket else ''}"
+        self._client = options.vppctl_path + (f" -s {socket}" if socket else "")
 
     def __call__(self, command: str) -> str:
         return f"{self._client} {command}"
 
-    def make_step(
-        self,
-        command: str,
-        why: str,
-        *,
-        undo: str = "",
-        existing: IfExists = IfExists.NONE,
-        **fields: Any,
-    ) -> Step:
+    def make_step(self, command: str, why: str, *, undo: str = "", **fields: Any) -> Step:
         """Return the step that runs a VPP command, by default one that creates a new object."""
-        undone = self(undo) if undo else ""
-        return Step(self(command), why, undo=undone, existing=existing, silent=True, **fields)
+        fields = {"existing": IfExists.NONE, "silent": True, **fields}
+        return Step(self(command), why, undo=self(undo) if undo else "", **fields)
 
 
 class VppFunction:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts import plan
@@ -62,9 +62,7 @@ class VppNat(VppFunction):
         first, last = self.pool.addresses[0], self.pool.addresses[-1]
         return first if first == last else f"{first} - {last}"
 
-    def make_enable_command_step(
-        self, words: str, why: str, proof: plan.Check | None = None
-    ) -> plan.Step:
+    def make_enable_command_step(self, words: str, why: str, **fields: Any) -> plan.Step:
         """Return the step that enables the plugin, unless it has been configured before."""
         enable = self.cli(f"{self.command_noun} plugin enable{words}")
         disable = self.cli(f"{self.command_noun} plugin disable")
@@ -78,8 +76,8 @@ class VppNat(VppFunction):
             read=f"{{ {show}; }} | grep -e '^[ 0-9]' || true",
             undo=f"[ ! -e {mark} ] || {{ {disable}; rm {mark}; }}",
             existing=plan.IfExists.REFUSE,
-            proof=proof,
             silent=True,
+            **fields,
         )
 
     def make_pool_step(self, verb: str, table: str, *, keep: bool = False) -> plan.Step:
@@ -191,7 +189,7 @@ class EndpointDependentNat44(VppNat44):
         expected = plan.expect_matching_line(size, f"room for {capacity} sessions")
         why = f"endpoint-dependent NAT44 with room for {capacity} sessions per worker"
         proof = plan.Check(self.cli(self.table_command), expected)
-        return self.make_enable_command_step(f" sessions {capacity}", why, proof)
+        return self.make_enable_command_step(f" sessions {capacity}", why, proof=proof)
 
     def list_clearing_commands(self, version: str) -> list[str]:
         if parse_version(version) < FIRST_CLEARING_VERSION:
