@@ -37,8 +37,7 @@ class Dns64Server(LinuxDriver):
     expected_status: ClassVar[plan.Expectation]  # expected output of the status verb
     config_file_name: ClassVar[str] = "server.conf"  # name of the configuration file
     configuration: ClassVar[str]  # template of this file; ``{{`` stands for a brace
-    # supported lengths of the NAT64 prefix
-    prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
+    prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)  # of the NAT64 prefix
 
     def fill_in(self, template: str, directory: str, dns64: Dns64Config | None = None) -> str:
         """Return a template with the placeholders of its fields replaced."""

@@ -96,8 +96,7 @@ _DROP_REASONS = {
     "JSTAT_MAPT_BAD_PRPF": "its port set is invalid",
     "JSTAT_UNKNOWN": "an unknown reason; for TCP also a pool without a free port",
 }
-# parses the output of ``stats display --csv --no-headers`` into values by counter
-parse_statistics = make_sum_parser(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+parse_statistics = make_sum_parser(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")  # of ``stats display --csv``
 parse_sessions = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
 # parses the number of entries in NAT64's connection table, which has no limit
 parse_occupancy = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")

@@ -29,8 +29,7 @@ OPEN_RULES_NOTE = (
     "management interface, and other NAT stops"
 )
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
-# port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
-DEFAULT_NAT_PORTS = (50001, 65535)
+DEFAULT_NAT_PORTS = (50001, 65535)  # PF omits them in rules (``PF_NAT_PROXY_PORT_LOW``)
 PURGE_INTERVAL_S = 10  # interval at which PF frees states that are marked for deletion
 # prints the definitions of the tables that pfctl has created
 LIST_TABLES_COMMAND = r"""\
@@ -48,8 +47,7 @@ n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
 more are freed, they belong to other hosts that the rule translates. Without the wait, too few
 connections would be counted."""
 LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
-# name of a table that pfctl creates for a list of addresses; it contains a random number
-AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
+AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")  # of a list; its name has a random number
 # loss reasons by PF's drop reasons (``PFRES_NAMES`` in pfvar.h); ``translate``: no free port
 LOSS_REASONS = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.TABLE_FULL),
@@ -272,8 +270,7 @@ parse_translated_states = make_sum_parser(
     r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
 )
 """Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
-# parses ``pfctl -sm``: the limit of states
-parse_limits = make_sum_parser(r"^states\s+hard limit\s+(\d+)", "states")
+parse_limits = make_sum_parser(r"^states\s+hard limit\s+(\d+)", "states")  # of ``pfctl -sm``
 
 
 def parse_rules(text: str, tables: str) -> list[str]:

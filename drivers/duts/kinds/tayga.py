@@ -15,7 +15,6 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX, WELL_KNOWN_PREFIX
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
-from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_snat_steps, make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step
@@ -222,7 +221,7 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     """Write 0xFFFF where TAYGA writes a UDP checksum of 0, which to conntrack is an absent checksum."""
 
 
-class TaygaNftables(ConntrackDriver, Tayga):
+class TaygaNftables(conntrack.ConntrackDriver, Tayga):
     """Driver for stateful NAT64 by TAYGA and nftables; the latter allocates the ports."""
 
     name = "tayga-nftables"

@@ -9,7 +9,6 @@ from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses
-from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
@@ -23,7 +22,7 @@ _SINGLE_HOST = "Tundra's CLAT translates a single address of the customer"
 PARAMETER_OVERRIDES = {
     "siit": {
         "eam": ParameterOverride([], _NO_MAPPINGS),
-        "prefix": ParameterOverride(EXAMPLE_PREFIX, _NO_MAPPINGS),
+        "prefix": ParameterOverride(addresses.EXAMPLE_PREFIX, _NO_MAPPINGS),
     },
     "clat": {
         "clat_ipv4": ParameterOverride("198.18.0.2/32", _SINGLE_HOST),
@@ -79,7 +78,7 @@ class Tundra(TunTranslator):
             four, six = table[0]
             problem = f"Tundra does not support explicit mappings such as {four} = {six}"
             hint = "give both ends addresses in one prefix"
-            instead = {"eam": [], "prefix": EXAMPLE_PREFIX}
+            instead = {"eam": [], "prefix": addresses.EXAMPLE_PREFIX}
             raise make_unsupported_error(problem, hint, params=instead)
         self._get_prefix(intent)
         self._get_single_host_addresses(intent)
@@ -89,7 +88,7 @@ class Tundra(TunTranslator):
         prefix = addresses.get_siit_config(intent).prefix
         if prefix is None or prefix.prefixlen != 96:
             problem = f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}"
-            hint = f"give a /96, for example {EXAMPLE_PREFIX}"
+            hint = f"give a /96, for example {addresses.EXAMPLE_PREFIX}"
             raise make_unsupported_error(problem, hint, params=addresses.suggest_prefix(intent))
         return prefix
 

@@ -6,7 +6,6 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, Step, expect_lines
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import Nat44Config, NptConfig
@@ -15,7 +14,7 @@ RULE_COMMENT_OPTIONS = "-m comment --comment v6t"
 LIST_RULES_COMMAND = "iptables -t nat -S POSTROUTING"
 
 
-class Iptables(NetfilterNat):
+class Iptables(nat.NetfilterNat):
     """Driver for NAT44 by iptables; the comment ``v6t`` marks its SNAT rules."""
 
     name = "iptables"

@@ -54,8 +54,7 @@ def split_lines(value: object) -> object:
 
 
 CliLine = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
-# lines, given as a list or as a block of text
-CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]
+CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]  # a list or a block
 RegexText = Annotated[str, BeforeValidator(validate_pattern)]
 
 
@@ -119,8 +118,7 @@ def is_same_prompt(first: str, second: str) -> bool:
 
 
 DROPS_READING = "drops"  # name of the reading of packet drops
-# loss reasons by pattern of a drop's name
-LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}
+LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}  # by a drop's name
 # name of the reading for each named group in a user's pattern
 _READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",

@@ -20,7 +20,6 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
 from v6t.drivers.duts.kinds.vpp import links, nat, outputs, process
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
-from v6t.drivers.duts.kinds.vpp.links import TunnelFunction
 from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -43,9 +42,9 @@ FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.Nat64Config: nat.VppNat64,
     families.DsLiteAftrConfig: nat.DsLite,
     families.NptConfig: nat.Npt66,
-    families.LwB4Config: TunnelFunction,
-    families.B4Config: TunnelFunction,
-    families.AftrTunnelConfig: TunnelFunction,
+    families.LwB4Config: links.TunnelFunction,
+    families.B4Config: links.TunnelFunction,
+    families.AftrTunnelConfig: links.TunnelFunction,
 }
 
 

@@ -90,10 +90,8 @@ class VppFunction:
     newer_plugin: ClassVar[str] = ""  # plugin that only newer versions need
     notes: ClassVar[tuple[str, ...]] = ()  # notes for the plan
     profile: ClassVar[HeaderProfile] = HeaderProfile()  # of frames that VPP sends
-    # name of the session counter in VPP's statistics segment; empty: none
-    session_counter: ClassVar[str] = ""
-    # whether one session covers all destinations of an inside address and port
-    has_endpoint_independent_mapping: ClassVar[bool] = False
+    session_counter: ClassVar[str] = ""  # in VPP's statistics segment; empty: none
+    has_endpoint_independent_mapping: ClassVar[bool] = False  # a session covers all peers
 
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]

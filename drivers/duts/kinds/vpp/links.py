@@ -10,8 +10,7 @@ from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import LinkIntent
 
-# awk code; vppctl ends lines with CR and LF, and awk leaves the CR in the last word
-_STRIP_CR_AWK = '{ sub(/\\r$/, "") }'
+_STRIP_CR_AWK = '{ sub(/\\r$/, "") }'  # vppctl ends lines with CR and LF; awk removes only LF
 
 
 def make_side_steps(
@@ -118,8 +117,7 @@ def make_route_step(
 
 TUNNEL_NUMBER = 8676  # instance of VPP's tunnel interface
 TUNNEL_INTERFACE = f"ipip{TUNNEL_NUMBER}"
-# all of IPv4, in two routes that leave an existing default route in place
-IPV4_HALVES = ("0.0.0.0/1", "128.0.0.0/1")
+IPV4_HALVES = ("0.0.0.0/1", "128.0.0.0/1")  # leave an existing default route in place
 COPY_DSCP_FLAG = "encap-copy-dscp"
 """VPP's ECN flags are not set: decapsulation would copy the outer field instead of combining both (RFC 6040
 section 4.2). Without them the outer header is Not-ECT, and the packet's own field stays."""

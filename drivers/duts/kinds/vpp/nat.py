@@ -34,14 +34,12 @@ class VppNat(VppFunction):
     """Base class of VPP's NATs with public addresses and ports."""
 
     command_noun: ClassVar[str]  # name of the plugin in commands
-    # names of the supported settings beyond addresses and ports
-    supported_settings: ClassVar[tuple[str, ...]] = ()
+    supported_settings: ClassVar[tuple[str, ...]] = ()  # beyond addresses and ports
     # arguments of ``show`` for existing configuration, which disabling the plugin would delete
     tables: ClassVar[tuple[str, ...]] = ("addresses", "interfaces", "static mappings")
     table_command: ClassVar[str]  # VPP command whose output shows the number of sessions
     parse_sessions: ClassVar[Callable[[str], Mapping[str, float]]]  # parses this output
-    # shell line that succeeds if the table is empty; ``TABLE`` stands for ``table_command``
-    empty_test: ClassVar[str]
+    empty_test: ClassVar[str]  # succeeds if ``TABLE``, the output of ``table_command``, is empty
     session_noun: ClassVar[str] = "session"  # name of a session in messages
 
     @property

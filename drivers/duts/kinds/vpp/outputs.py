@@ -10,8 +10,7 @@ from v6t.drivers.duts.plan import Expectation, expect_lines
 from v6t.drivers.duts.readings import LossReason, make_sum_parser
 
 OLDEST_VERSION = (22, 6)  # oldest version that the driver supports
-# one version of each group of versions with the same commands
-VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
+VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")  # one for each set of commands
 
 
 class VppMapDomain(NamedTuple):

@@ -11,8 +11,7 @@ from v6t.drivers.duts.plan import Check, Step, expect_output
 
 PROCESS_NAME = "vpp_main"  # name of the process once VPP has read its start-up file
 ENABLED_FILE = "vpp-enabled"  # file in the state directory: v6t has enabled a NAT plugin
-# plugins that every VPP started by v6t loads
-PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
+PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")  # loaded in any case
 
 
 def make_interface_steps(options: VppOptions) -> list[Step]:
