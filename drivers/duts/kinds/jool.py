@@ -29,8 +29,7 @@ from v6t.intent.families import (
 )
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
-# Debian packages or publisher's address, by program
-PROGRAM_SOURCES = {
+PROGRAM_SOURCES = {  # Debian packages or publisher's address, by program
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
@@ -40,7 +39,6 @@ RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported ve
 FIRST_FORCE_VERSION = (4, 1, 15)  # refuses the kernel's own ports without ``--force``
 MIN_UDP_TIMEOUT_S = 120  # minimum timeout of UDP sessions (RFC 4787, section 4.3)
 COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)  # for every program
-# notes of plans, by program
 PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
     MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
@@ -58,14 +56,12 @@ _UNTRANSLATED_COUNTERS = re.compile(
 )
 # counters of packets that NAT64 returns to the kernel, but SIIT and MAP-T drop
 _NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
-# loss reasons by pattern of the names that :func:`parse_packet_counters` returns
-LOSS_REASONS = {
+LOSS_REASONS = {  # loss reasons by pattern of the names that :func:`parse_packet_counters` returns
     r"dropped: out of ports.*": LossReason.TABLE_FULL,
     r"dropped: no connection.*": LossReason.NO_CONNECTION,
     r"dropped: (no memory|the kernel did not accept|an unknown reason).*|dropped \(.*": LossReason.QUEUE,
     r"dropped: .*": LossReason.RULE,
 }
-# reasons by counter, as reports show them
 _DROP_REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",

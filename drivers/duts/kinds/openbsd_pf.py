@@ -31,7 +31,6 @@ OPEN_RULES_NOTE = (
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
 DEFAULT_NAT_PORTS = (50001, 65535)  # PF omits them in rules (``PF_NAT_PROXY_PORT_LOW``)
 PURGE_INTERVAL_S = 10  # interval at which PF frees states that are marked for deletion
-# prints the definitions of the tables that pfctl has created
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'

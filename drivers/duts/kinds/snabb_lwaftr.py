@@ -28,8 +28,7 @@ SHARED_MEMORY_DIR = "/var/run/snabb"  # memory that Snabb's processes share, on 
 LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.TOTAL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
-# parses the packet and drop counters in ``/softwire-state``
-parse_counters = make_sum_parser(
+parse_counters = make_sum_parser(  # parses the packet and drop counters in ``/softwire-state``
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
 # parses the sum of drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -105,6 +106,7 @@ class TunTranslator(LinuxDriver):
         queue = self.options.queue_length
         keys = (f"net.ipv6.conf.{TUN_NAME}.disable_ipv6", f"net.ipv4.conf.{TUN_NAME}.rp_filter")
         why = "both IP versions through the TUN device, with any source"
+        settings_step = linux.make_sysctl_step(dict.fromkeys(keys, 0), why)
         routes = {str(net): f"dev {TUN_NAME}" for net in self.find_translated_networks(intent)}
         create, remove = map(self.fill_in, (self.create_tun_command, self.remove_tun_command))
         delete = f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi"
@@ -116,7 +118,7 @@ class TunTranslator(LinuxDriver):
         return [
             steps.make_object_step(create, delete, device, read=read, expected=exists),
             linux.make_link_settings_step(TUN_NAME, settings, longer, is_up),
-            linux.make_sysctl_step(dict.fromkeys(keys, 0), why, existing=IfExists.NONE),
+            replace(settings_step, undo="", undo_text="", existing=IfExists.NONE),
             linux.make_routes_step(routes, "into the translator"),
         ]
 

@@ -18,8 +18,7 @@ from v6t.intent.families import ClatConfig, SiitConfig
 PROGRAM = "tundra-nat64"
 _NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 _SINGLE_HOST = "Tundra's CLAT translates a single address of the customer"
-# supported defaults by technology and parameter
-PARAMETER_OVERRIDES = {
+PARAMETER_OVERRIDES = {  # supported defaults by technology and parameter
     "siit": {
         "eam": ParameterOverride([], _NO_MAPPINGS),
         "prefix": ParameterOverride(addresses.EXAMPLE_PREFIX, _NO_MAPPINGS),

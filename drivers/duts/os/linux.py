@@ -33,22 +33,15 @@ def make_sysctl_key(version: int, port: str, name: str) -> str:
     return path if "." in port else path.replace("/", ".")
 
 
-def make_sysctl_step(
-    values: Mapping[str, str | int],
-    why: str,
-    show: str = "",
-    existing: plan.IfExists = plan.IfExists.RESTORE,
-) -> plan.Step:
+def make_sysctl_step(values: Mapping[str, str | int], why: str, show: str = "") -> plan.Step:
     """Return the step that sets kernel settings; the rollback also restores what ``show`` prints."""
-    undo = "" if existing is plan.IfExists.NONE else "sysctl -q -e -p -"
     return plan.Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
         why,
         read=f"sysctl -e {' '.join(values)}{show}",
         expected=expect_settings(values),
-        undo=undo,
-        undo_text="{old}" if undo else "",
-        existing=existing,
+        undo="sysctl -q -e -p -",
+        undo_text="{old}",
     )
 
 

@@ -26,8 +26,7 @@ PROMPT_PATTERN = (
     r"|^\[[~*]?[\w.@:/-]+\]\s*$"
 )
 PAGER_PATTERN = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
-# case-insensitive patterns of the errors with which common CLIs reject a line
-ERROR_PATTERNS = (
+ERROR_PATTERNS = (  # case-insensitive patterns of the errors with which common CLIs reject a line
     r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
     r" denied|authorization failed)\b",
     r"^[^\S\n]*(?:syntax error|unknown command|invalid command|missing (?:mandatory )?argument)\b",
@@ -119,7 +118,6 @@ def is_same_prompt(first: str, second: str) -> bool:
 
 DROPS_READING = "drops"  # name of the reading of packet drops
 LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}  # by a drop's name
-# name of the reading for each named group in a user's pattern
 _READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
     "rx_left": "link left", "rx_right": "link right",

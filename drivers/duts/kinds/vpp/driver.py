@@ -27,12 +27,10 @@ from v6t.drivers.duts.session.telemetry import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
-# NAT44 plugins by value of the option ``nat44``
 NAT44_PLUGINS: Mapping[str, type[nat.VppNat44]] = {
     "ed": nat.EndpointDependentNat44,
     "ei": nat.EndpointIndependentNat44,
 }
-# VPP function for each class of configuration
 FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.RouterConfig: VppFunction,
     families.MapERelayConfig: MapE,

@@ -63,7 +63,6 @@ _NODE_LINE = re.compile(
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
-# pattern of a thread's vector rates
 _RATES_LINE = "vector rates " + ", ".join(
     rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt")
 )
@@ -116,7 +115,6 @@ def parse_pool_addresses(text: str) -> list[str]:
     return re.findall(r"^\s*([\d.]+)\s*$(?!\s*tenant VRF:)", pool, re.MULTILINE)
 
 
-# counters of ``show interface`` that are reported
 INTERFACE_COUNTERS = (
     "rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt",
 )  # fmt: skip
