@@ -258,9 +258,7 @@ class PdnsRecursor(Dns64Server):
     title = "PowerDNS Recursor"
     test_status = "configured, verified, measured and restored (Debian's 4.8)"
     versions = ("4.8",)
-    programs: Mapping[str, str] = {
-        "pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor",
-    }  # fmt: skip
+    programs: Mapping[str, str] = {"pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor"}
     version_command = "pdns_recursor --version 2>&1"
     version_pattern = r"PowerDNS Recursor (\d[\w.]*)"
     process_name = "pdns_recursor"

@@ -177,9 +177,8 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
     # mappings that this version does not support
     within = WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
     for ipv4, ipv6 in addresses.get_siit_config(intent).eam:
-        if _is_reserved_prefix(ipv6, numbers) or (
-            numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
-        ):
+        is_unmapped = numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
+        if is_unmapped or _is_reserved_prefix(ipv6, numbers):
             problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
             raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
     if prefix is None or prefix.network_address != WELL_KNOWN_PREFIX.network_address:

@@ -7,9 +7,7 @@ from itertools import pairwise
 from v6t.drivers.duts.readings import LossReason, Reading
 
 _SOFTNET_ROW = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
-_PERF_EVENT_LINE = re.compile(
-    r"^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,", re.MULTILINE
-)
+_PERF_EVENT_LINE = r"(?m)^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,"
 PERF_DURATION_S = 0.2  # duration of a measurement by ``perf stat``
 PERF_COMMAND = (
     "command -v perf >/dev/null && "
@@ -70,7 +68,7 @@ def parse_schedstat(text: str) -> Mapping[str, float]:
 def parse_perf(text: str) -> Mapping[str, float]:
     """Parse ``perf stat -x,`` output into events per second, summed over all types of cores."""
     figures: dict[str, float] = {}
-    for count, event in _PERF_EVENT_LINE.findall(text):
+    for count, event in re.findall(_PERF_EVENT_LINE, text):
         name = f"{event}_per_s"
         figures[name] = figures.get(name, 0.0) + float(count) / PERF_DURATION_S
     return figures

@@ -240,19 +240,18 @@ class Lw4o6(MapDomainFunction):
         return self.make_domain_change("a lwB4 with its address", domains, "{0.ipv4}", rule)
 
 
+_WHOLE_OCTETS_REASON = "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix"
+_DMR_LENGTH_REASON = "VPP loses one direction of MAP-T behind a DMR other than /64"
+
+
 class MapT(MapDomainFunction):
     """VPP as a MAP-T border relay."""
 
     feature = "ip4-map-t"
     command_suffix = " map-t"
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
-        "rule_ipv6": ParameterOverride(
-            "2001:db8:ce::/48",
-            "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix",
-        ),
-        "dmr": ParameterOverride(
-            "64:ff9b::/64", "VPP loses one direction of MAP-T behind a DMR other than /64"
-        ),
+        "rule_ipv6": ParameterOverride("2001:db8:ce::/48", _WHOLE_OCTETS_REASON),
+        "dmr": ParameterOverride("64:ff9b::/64", _DMR_LENGTH_REASON),
     }
 
     def __init__(self, *args: Any) -> None:

@@ -63,9 +63,8 @@ _NODE_LINE = re.compile(
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
-_RATES_LINE = "vector rates " + ", ".join(
-    rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt")
-)
+_RATES = (rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt"))
+_RATES_LINE = "vector rates " + ", ".join(_RATES)
 
 
 def parse_runtime(text: str) -> Mapping[str, float]:
