@@ -158,7 +158,6 @@ def choose_free_address(
 
 
 def _find_overlap(text: str, used_networks: Sequence[Any]) -> Any:
-    """Return the first used network that overlaps an address or prefix, or None."""
     net = ip_network(text)
     return next((t for t in used_networks if t.version == net.version and t.overlaps(net)), None)
 

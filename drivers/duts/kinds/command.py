@@ -60,21 +60,19 @@ class CheckOptions(StrictModel):
 
     def make_check(self, command: str) -> plan.Check:
         if self.contains is not None:
-            return plan.Check(command, plan.expect_words(self.contains))
-        if self.equals is not None:
-            return plan.Check(command, plan.expect_text(self.equals))
-        if self.matches is not None:
-            pattern = re.compile(self.matches, re.MULTILINE)
-            return plan.Check(
-                command, plan.expect_output(pattern.search, f"a match of {self.matches}")
-            )
-        unwanted = " ".join(str(self.absent).split())
+            expected = plan.expect_words(self.contains)
+        elif self.equals is not None:
+            expected = plan.expect_text(self.equals)
+        elif self.matches is not None:
+            search = re.compile(self.matches, re.MULTILINE).search
+            expected = plan.expect_output(search, f"a match of {self.matches}")
+        else:
+            expected = plan.expect_output(self._lacks_unwanted_text, f"no '{self.absent}'")
+        return plan.Check(command, expected)
 
-        def lacks_text(output: str) -> bool:  # empty output proves nothing
-            text = " ".join(output.split())
-            return bool(text) and unwanted not in text
-
-        return plan.Check(command, plan.expect_output(lacks_text, f"no '{self.absent}'"))
+    def _lacks_unwanted_text(self, output: str) -> bool:
+        text = " ".join(output.split())  # empty output proves nothing
+        return bool(text) and " ".join(str(self.absent).split()) not in text
 
 
 class StepOptions(StrictModel):
@@ -240,7 +238,6 @@ class CommandDriver(LinuxDriver):
         return check.make_check(self._add_variables(intent, check.command))
 
     def _add_variables(self, intent: plan.Intent, command: str) -> str:
-        """Return a shell line that sets ``LEFT``, ``RIGHT`` and ``STATE`` and then runs a command."""
         left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {command}"

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts import plan
+from v6t.drivers.duts import plan, steps
 from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
@@ -14,13 +14,6 @@ from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
-from v6t.drivers.duts.steps import (
-    make_config_file_step,
-    make_daemon_step,
-    make_directory_step,
-    make_group_stop_command,
-    make_process_stop_command,
-)
 from v6t.intent.families import Dns64Config
 
 
@@ -44,8 +37,7 @@ class Dns64Server(LinuxDriver):
     expected_status: ClassVar[plan.Expectation]  # expected output of the status verb
     config_file_name: ClassVar[str] = "server.conf"  # name of the configuration file
     configuration: ClassVar[str]  # template of this file; ``{{`` stands for a brace
-    # supported lengths of the NAT64 prefix
-    prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
+    prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)  # of the NAT64 prefix
 
     def fill_in(self, template: str, directory: str, dns64: Dns64Config | None = None) -> str:
         """Return a template with the placeholders of its fields replaced."""
@@ -57,12 +49,11 @@ class Dns64Server(LinuxDriver):
         """Return the step that flushes the cache and checks that the server answers."""
         verbs = self.flush_verb, self.status_verb
         flush, status = (self.fill_in(f"{self.control_command} {v}", directory) for v in verbs)
-        return plan.Step(
-            flush, "flush the DNS cache", proof=plan.Check(status, self.expected_status)
-        )
+        proof = plan.Check(status, self.expected_status)
+        return plan.Step(flush, "flush the DNS cache", proof=proof)
 
     def make_stop_command(self, pid: str) -> str:
-        return make_process_stop_command(pid, self.process_name)
+        return steps.make_process_stop_command(pid, self.process_name)
 
     def make_preparation_steps(self, directory: str) -> Sequence[plan.Step]:
         """Return the steps between creating the directory and writing the configuration."""
@@ -97,7 +88,7 @@ class Dns64Server(LinuxDriver):
             name, _, sockets = output.partition("\n")
             return name == self.process_name and plan.find_line(sockets, socket) is not None
 
-        server = make_daemon_step(
+        server = steps.make_daemon_step(
             f"cd {directory} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
             pid,
             self.process_name,
@@ -107,13 +98,13 @@ class Dns64Server(LinuxDriver):
             log=log,
             stop=self.make_stop_command(pid),
         )
-        steps = [
-            make_directory_step(directory, "a directory for the server's files"),
+        setup_steps = [
+            steps.make_directory_step(directory, "a directory for the server's files"),
             *self.make_preparation_steps(directory),
-            make_config_file_step(file, text, f"{self.title}: configuration"),
+            steps.make_config_file_step(file, text, f"{self.title}: configuration"),
             server,
         ]
-        return self.assemble_plan(intent, facts, steps, [self.make_flush_step(directory)])
+        return self.assemble_plan(intent, facts, setup_steps, [self.make_flush_step(directory)])
 
 
 class Bind9Options(Dns64ServerOptions):
@@ -246,7 +237,7 @@ end)
     def make_stop_command(self, pid: str) -> str:
         if self.options.threads == 1:
             return super().make_stop_command(pid)
-        return make_group_stop_command(pid, self.process_name)
+        return steps.make_group_stop_command(pid, self.process_name)
 
     def make_flush_step(self, directory: str) -> plan.Step:
         """Return the step that requests a flush by creating a file, which kresd detects and removes."""
@@ -267,9 +258,7 @@ class PdnsRecursor(Dns64Server):
     title = "PowerDNS Recursor"
     test_status = "configured, verified, measured and restored (Debian's 4.8)"
     versions = ("4.8",)
-    programs: Mapping[str, str] = {
-        "pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor",
-    }  # fmt: skip
+    programs: Mapping[str, str] = {"pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor"}
     version_command = "pdns_recursor --version 2>&1"
     version_pattern = r"PowerDNS Recursor (\d[\w.]*)"
     process_name = "pdns_recursor"

@@ -137,9 +137,7 @@ class Ip6Tunnel(LinuxDriver):
 
         def has_tunnel(output: str) -> bool:
             line = plan.find_line(output, *phrases)
-            return (
-                line is not None and (plan.find_line(line, "dscp inherit") is not None) == uniform
-            )
+            return line is not None and ("dscp inherit" in line) == uniform
 
         add = f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}"
         delete, why = f"ip -6 tunnel del {TUNNEL_NAME}", "the tunnel to the relay"
@@ -170,7 +168,6 @@ def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
 
 
 def _make_route_steps(customer_port: str) -> Sequence[plan.Step]:
-    """Return the steps that route IPv4 packets from the customer's port into the tunnel."""
     rule = f"iif {customer_port} lookup {ROUTING_TABLE_NUMBER}"
     return [
         make_object_step(

@@ -29,17 +29,16 @@ from v6t.intent.families import (
 )
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
-# Debian packages or publisher's address, by program
-PROGRAM_SOURCES = {
+PROGRAM_SOURCES = {  # Debian packages or publisher's address, by program
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
+OWN_INSTANCE_ROW = r"[^,]*,v6t(,.*)?"  # of ``instance display --csv``
 FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
 RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
 FIRST_FORCE_VERSION = (4, 1, 15)  # refuses the kernel's own ports without ``--force``
 MIN_UDP_TIMEOUT_S = 120  # minimum timeout of UDP sessions (RFC 4787, section 4.3)
 COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)  # for every program
-# notes of plans, by program
 PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
     MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
@@ -57,14 +56,12 @@ _UNTRANSLATED_COUNTERS = re.compile(
 )
 # counters of packets that NAT64 returns to the kernel, but SIIT and MAP-T drop
 _NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
-# loss reasons by pattern of the names that :func:`parse_packet_counters` returns
-LOSS_REASONS = {
+LOSS_REASONS = {  # loss reasons by pattern of the names that :func:`parse_packet_counters` returns
     r"dropped: out of ports.*": LossReason.TABLE_FULL,
     r"dropped: no connection.*": LossReason.NO_CONNECTION,
     r"dropped: (no memory|the kernel did not accept|an unknown reason).*|dropped \(.*": LossReason.QUEUE,
     r"dropped: .*": LossReason.RULE,
 }
-# reasons by counter, as reports show them
 _DROP_REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",
@@ -95,8 +92,7 @@ _DROP_REASONS = {
     "JSTAT_MAPT_BAD_PRPF": "its port set is invalid",
     "JSTAT_UNKNOWN": "an unknown reason; for TCP also a pool without a free port",
 }
-# parses the output of ``stats display --csv --no-headers`` into values by counter
-parse_statistics = make_sum_parser(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+parse_statistics = make_sum_parser(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")  # of ``stats display --csv``
 parse_sessions = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
 # parses the number of entries in NAT64's connection table, which has no limit
 parse_occupancy = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
@@ -134,10 +130,9 @@ class Jool(LinuxDriver):
     )
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        commands = dict(super().get_survey_commands())
-        for program in sorted(PROGRAM_SOURCES):
-            commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
-        return commands
+        show = "instance display --csv --no-headers"
+        instances = {f"instances_{p}": f"{p} {show}" for p in sorted(PROGRAM_SOURCES)}
+        return {**super().get_survey_commands(), **instances}
 
     def extract_version(self, output: str) -> str:
         """Return the common version of Jool's module and programs; raise DutError if they differ."""
@@ -167,8 +162,9 @@ class Jool(LinuxDriver):
             self._check_udp_timeout(intent)
         facts.require_program(program, PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
-            lines = filter(str.strip, text.splitlines())
-            if name.startswith("instances_") and not all(map(_is_own_instance, lines)):
+            rows = filter(None, map(str.strip, text.splitlines()))
+            is_own = re.compile(OWN_INSTANCE_ROW).fullmatch
+            if name.startswith("instances_") and not all(map(is_own, rows)):
                 problem = f"another translator is active on the device: {plan.shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
@@ -190,10 +186,8 @@ class Jool(LinuxDriver):
         unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
         steps = [make_module_step(program, "Jool's kernel module", unload, in_lab=lab)]
         flush = []
-        if program == MAPT:
-            steps += self._make_mapt_steps(intent)
-        else:
-            steps += self._make_instance_steps(intent)
+        make_steps = self._make_mapt_steps if program == MAPT else self._make_instance_steps
+        steps += make_steps(intent)
         if program == NAT64:
             pool_steps = make_pool_steps(intent, facts.version)
             steps += pool_steps
@@ -210,7 +204,6 @@ class Jool(LinuxDriver):
         return self.options.lowest_ipv6_mtu or configured
 
     def _make_instance_steps(self, intent: plan.Intent) -> list[plan.Step]:
-        """Return the steps that write the configuration of SIIT or NAT64 and load it as an instance."""
         program, config = choose_program(intent), addresses.get_siit_config(intent)
         settings: dict[str, Any] = {"lowest-ipv6-mtu": self._choose_lowest_mtu(intent)}
         if config.prefix is not None:
@@ -240,7 +233,6 @@ class Jool(LinuxDriver):
         ]
 
     def _make_mapt_steps(self, intent: plan.Intent) -> list[plan.Step]:
-        """Return the steps that create a MAP-T instance and add its rules one by one."""
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig):
             rules, dmr, role = (edge.rule,), edge.dmr, "CE"
@@ -257,9 +249,7 @@ class Jool(LinuxDriver):
         create = f"{MAPT} instance add v6t --{self.options.framework} --dmr {dmr}"
         delete = f"{MAPT} instance remove v6t"
         read = f"{MAPT} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true"
-        expected = plan.expect_output(
-            lambda out: any(map(_is_own_instance, out.splitlines())), "an instance v6t"
-        )
+        expected = plan.expect_matching_line(OWN_INSTANCE_ROW, "an instance v6t")
         return [
             make_object_step(create, delete, "the translator", read=read, expected=expected),
             *role_steps,
@@ -327,33 +317,21 @@ def make_pool_steps(intent: plan.Intent, version: str) -> list[plan.Step]:
     return [make_step(name, address) for name in nat.PROTOCOLS for address in pool.addresses]
 
 
-def _is_own_instance(row: str) -> bool:
-    """Return whether a row of ``instance display --csv`` describes the instance v6t."""
-    return row.split(",")[1:2] == ["v6t"]
-
-
 def _format_rule(rule: MapRuleConfig) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
-
-
-def _format_row(values: str) -> str:
-    """Return space-separated values as a row of Jool's CSV output."""
-    return ",".join(values.split())
 
 
 def _make_rule_step(rule: MapRuleConfig) -> plan.Step:
     values, read = _format_rule(rule), f"{MAPT} -i v6t fmrt display --csv --no-headers"
     add, why = f"{MAPT} -i v6t fmrt add {values}", f"forwarding mapping rule {rule.ipv6_prefix}"
-    return plan.Step(add, why, read=read, expected=plan.expect_lines(_format_row(values)))
+    return plan.Step(add, why, read=read, expected=plan.expect_lines(values.replace(" ", ",")))
 
 
 def _make_global_step(name: str, value: object) -> plan.Step:
-    """Return the step that sets one of the global options of the MAP-T instance."""
     write, why = f"{MAPT} -i v6t global update {name} {value}", f"{name} of the translator"
     read = f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'"
-    return plan.Step(
-        write, why, read=read, expected=plan.expect_text(_format_row(f"{name} {value}"))
-    )
+    row = f"{name} {value}".replace(" ", ",")
+    return plan.Step(write, why, read=read, expected=plan.expect_text(row))
 
 
 def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:
@@ -366,7 +344,6 @@ def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, flo
 
 
 def _format_counter_name(name: str, *, nat64: bool) -> str:
-    """Return the telemetry name of a counter, which shows what happened to the packets."""
     if _TOTAL_COUNTERS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
     if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):

@@ -13,7 +13,6 @@ from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
-from v6t.drivers.duts.kinds.addresses import suggest_prefix
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
@@ -121,7 +120,8 @@ class Nat46Driver(LinuxDriver):
         addresses.check_lowest_mtu(intent, "nat46")
         local, remote = _find_rule_sides(intent)
         if not local or not remote:
-            problem, instead = "nat46 needs mappings of hosts on both sides", suggest_prefix(intent)
+            problem = "nat46 needs mappings of hosts on both sides"
+            instead = addresses.suggest_prefix(intent)
             raise make_unsupported_error(problem, "give eam or prefix", params=instead)
         named = self.options.module
         # unlike modprobe, insmod fails if the module is loaded
@@ -166,7 +166,6 @@ def parse_counters(text: str) -> Mapping[str, float]:
 
 
 def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> list[Step]:
-    """Return the steps that add a rule for each combination of a local and a remote side."""
     first, *others = [
         f"{own.format_rule_part('local')} {other.format_rule_part('remote')}"
         for own in reversed(local)

@@ -29,10 +29,8 @@ OPEN_RULES_NOTE = (
     "management interface, and other NAT stops"
 )
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
-# port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
-DEFAULT_NAT_PORTS = (50001, 65535)
+DEFAULT_NAT_PORTS = (50001, 65535)  # PF omits them in rules (``PF_NAT_PROXY_PORT_LOW``)
 PURGE_INTERVAL_S = 10  # interval at which PF frees states that are marked for deletion
-# prints the definitions of the tables that pfctl has created
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
@@ -48,8 +46,7 @@ n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
 more are freed, they belong to other hosts that the rule translates. Without the wait, too few
 connections would be counted."""
 LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
-# name of a table that pfctl creates for a list of addresses; it contains a random number
-AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
+AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")  # of a list; its name has a random number
 # loss reasons by PF's drop reasons (``PFRES_NAMES`` in pfvar.h); ``translate``: no free port
 LOSS_REASONS = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.TABLE_FULL),
@@ -116,14 +113,16 @@ class OpenBsdPf(Driver):
             hint = "the lab's devices run Linux: give dut.options.ssh.host in a testbed file"
             raise DutError(problem, hint, code="wrong-system")
         interfaces, addresses = openbsd.parse_ifconfig(sections.get("links", ""))
-        words = sections.get("client", "").split()
+        client = sections.get("client", "")
+        words = client.split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {
             name
             for name, own in addresses.items()
             if server in [str(a.ip) for a in own] and zone in ("", name)
         }
-        survey_output = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
+        route = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
+        path = management_path.parse_management_path(client, route, sorted(managed))
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         ports = re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)
         return Facts(
@@ -133,9 +132,7 @@ class OpenBsdPf(Driver):
             is_root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
             management_interfaces=frozenset(managed),
-            management_path=management_path.parse_management_path(
-                sections.get("client", ""), survey_output, sorted(managed)
-            ),
+            management_path=path,
             default_route_interfaces=frozenset(ports),
             sections=dict(sections),
         )
@@ -272,8 +269,7 @@ parse_translated_states = make_sum_parser(
     r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
 )
 """Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
-# parses ``pfctl -sm``: the limit of states
-parse_limits = make_sum_parser(r"^states\s+hard limit\s+(\d+)", "states")
+parse_limits = make_sum_parser(r"^states\s+hard limit\s+(\d+)", "states")  # of ``pfctl -sm``
 
 
 def parse_rules(text: str, tables: str) -> list[str]:
@@ -332,9 +328,8 @@ def expect_rules(intent: plan.Intent, options: DutOptions) -> plan.Expectation:
                 return f"no rule is '{match} {action} ...'"
         return None
 
-    return plan.Expectation(
-        " and ".join(f"'{m} {a}'" for m, a in expected_rules), describe_missing_rule
-    )
+    description = " and ".join(f"'{match} {action}'" for match, action in expected_rules)
+    return plan.Expectation(description, describe_missing_rule)
 
 
 def make_kill_command(intent: plan.Intent) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts import steps
 from v6t.drivers.duts.driver import check_interfaces, make_unsupported_error, require_root
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
@@ -15,12 +16,6 @@ from v6t.drivers.duts.kinds.softwires import iter_softwires
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import IfExists, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
-from v6t.drivers.duts.steps import (
-    make_background_command,
-    make_config_file_step,
-    make_daemon_step,
-    make_group_stop_command,
-)
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
@@ -33,8 +28,7 @@ SHARED_MEMORY_DIR = "/var/run/snabb"  # memory that Snabb's processes share, on 
 LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.TOTAL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
-# parses the packet and drop counters in ``/softwire-state``
-parse_counters = make_sum_parser(
+parse_counters = make_sum_parser(  # parses the packet and drop counters in ``/softwire-state``
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
 # parses the sum of drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``
@@ -87,14 +81,13 @@ class SnabbLwAftr(LinuxDriver):
         return None
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        commands = dict(super().get_survey_commands())
-        commands["pci"] = (
+        pci = (
             "for d in /sys/class/net/*; do [ -e $d/device ] || continue; n=${d##*/}; "
             # a virtio device is a child of its PCI device
             f"echo $n $(readlink -f $d/device | grep -o '{_PCI_GREP_PATTERN}' | tail -1) "
             "$(ip -o addr show dev $n | awk '{print $4}'); done"
         )
-        return commands
+        return {**super().get_survey_commands(), "pci": pci}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
@@ -125,18 +118,18 @@ class SnabbLwAftr(LinuxDriver):
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # workers continue to poll after the main process has ended
-        stop = make_group_stop_command(pid, PROCESS_NAME)
+        stop = steps.make_group_stop_command(pid, PROCESS_NAME)
         stop = f"( {stop} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
         # every command creates the directory: only a running Snabb is queried
         answers = f"[ ! -s {pid} ] || {{ {self._state_command} >/dev/null && echo answers; }}"
         text = format_configuration(intent, self.options)
-        steps = [
-            make_config_file_step(file, text, "the lwAFTR's configuration"),
+        setup_steps = [
+            steps.make_config_file_step(file, text, "the lwAFTR's configuration"),
             *([_make_kernel_driver_step(self.options)] if _uses_pci(self.options) else []),
             *([] if self.options.in_lab else [_make_huge_page_step()]),
             _make_shared_memory_step(),
-            make_daemon_step(
-                make_background_command(pid, run, f"{directory}/snabb.log"),
+            steps.make_daemon_step(
+                steps.make_background_command(pid, run, f"{directory}/snabb.log"),
                 pid,
                 PROCESS_NAME,
                 "the lwAFTR itself",
@@ -145,7 +138,7 @@ class SnabbLwAftr(LinuxDriver):
                 stop=stop,
             ),
         ]
-        return self.assemble_plan(intent, facts, steps)
+        return self.assemble_plan(intent, facts, setup_steps)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:

@@ -15,7 +15,6 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX, WELL_KNOWN_PREFIX
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
-from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_snat_steps, make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Plan, Step
@@ -178,9 +177,8 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
     # mappings that this version does not support
     within = WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
     for ipv4, ipv6 in addresses.get_siit_config(intent).eam:
-        if _is_reserved_prefix(ipv6, numbers) or (
-            numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
-        ):
+        is_unmapped = numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
+        if is_unmapped or _is_reserved_prefix(ipv6, numbers):
             problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
             raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
     if prefix is None or prefix.network_address != WELL_KNOWN_PREFIX.network_address:
@@ -195,17 +193,8 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
 
 
 def _is_reserved_prefix(prefix: IPv6Network, version: tuple[int, ...]) -> bool:
-    """Return whether this version of TAYGA rejects a prefix as reserved."""
     well_known = _TRANSLATION_RANGE if version >= FIRST_LOCAL_USE_VERSION else WELL_KNOWN_PREFIX
     return not prefix.subnet_of(well_known) and any(map(prefix.overlaps, _RESERVED_IPV6_NETWORKS))
-
-
-def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
-    """Raise UsageError if this version of TAYGA drops addresses of the dynamic pool."""
-    for net, first_version in _DROPPED_NETWORKS.items():
-        if pool.overlaps(net) and parse_version(version) < first_version:
-            problem = f"TAYGA {version} does not accept the dynamic pool {pool}: it drops {net}"
-            raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
 
 
 def _iter_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
@@ -231,7 +220,7 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     """Write 0xFFFF where TAYGA writes a UDP checksum of 0, which to conntrack is an absent checksum."""
 
 
-class TaygaNftables(ConntrackDriver, Tayga):
+class TaygaNftables(conntrack.ConntrackDriver, Tayga):
     """Driver for stateful NAT64 by TAYGA and nftables; the latter allocates the ports."""
 
     name = "tayga-nftables"
@@ -253,7 +242,11 @@ class TaygaNftables(ConntrackDriver, Tayga):
         length, taken = pool.prefixlen, addresses.find_test_networks(intent)
         candidates = [f"{first}/{length}" for first in addresses.POOL_CANDIDATES if length >= 24]
         addresses.choose_free_address("dynamic_pool", str(pool), candidates, taken)
-        check_dynamic_pool(pool, facts.version)
+        for net, first_version in _DROPPED_NETWORKS.items():
+            if pool.overlaps(net) and parse_version(facts.version) < first_version:
+                problem = f"TAYGA {facts.version} drops {net} of the dynamic pool {pool}"
+                hint = "choose other IPv4 addresses"
+                raise UsageError(problem, hint, code="unsupported-by-version")
         if (clients := intent.get_configuration(Nat64Config).clients) > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
             problem = f"{clients} clients do not fit TAYGA's dynamic pool {pool}: one address each"
@@ -279,7 +272,6 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     @property
     def _delete_clients_command(self) -> str:
-        """Command that deletes the file in which TAYGA stores the addresses of clients."""
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
     def make_preparation_steps(self) -> Sequence[Step]:
@@ -292,13 +284,11 @@ class TaygaNftables(ConntrackDriver, Tayga):
         pool = replace(public, client_networks=clients)
         rules = make_snat_steps(self.options.state_dir, [pool], port)
         tracking = self.make_tracking_steps(intent, facts, rules)
-        flush = (self._make_restart_step(), *conntrack.make_flush_steps(clients))
-        plan = super().plan_configuration(intent, facts)
-        return plan.extend(tracking, flush=flush, notes=self.notes)
-
-    def _make_restart_step(self) -> Step:
-        """Return the step that clears TAYGA's client table and queue."""
         stop, start = self.make_stop_command(), self.fill_in(self.start_command)
+        # clears TAYGA's client table and queue
         command = f"( {stop} ) && {self._delete_clients_command} && {start}"
         why = "no client of an earlier trial is left"
-        return Step(command, why, proof=self.make_daemon_step().check)
+        restart = Step(command, why, proof=self.make_daemon_step().check)
+        flush = (restart, *conntrack.make_flush_steps(clients))
+        plan = super().plan_configuration(intent, facts)
+        return plan.extend(tracking, flush=flush, notes=self.notes)

@@ -2,10 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import Field
+from v6t.drivers.duts import steps
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
@@ -14,12 +16,6 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import IfExists, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.steps import (
-    make_config_file_step,
-    make_daemon_step,
-    make_object_step,
-    make_process_stop_command,
-)
 
 TUN_NAME = "v6t-nat64"  # name of the TUN device
 
@@ -97,19 +93,20 @@ class TunTranslator(LinuxDriver):
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         config, why = self.make_configuration(intent, facts), f"{self.display_name}'s configuration"
-        steps = [
+        setup_steps = [
             *self.make_preparation_steps(),
-            make_config_file_step(self.fill_in("{config}"), config, why),
+            steps.make_config_file_step(self.fill_in("{config}"), config, why),
             *self._make_tun_steps(intent),
             self.make_daemon_step(),
         ]
-        return self.assemble_plan(intent, facts, steps)
+        return self.assemble_plan(intent, facts, setup_steps)
 
     def _make_tun_steps(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         queue = self.options.queue_length
         keys = (f"net.ipv6.conf.{TUN_NAME}.disable_ipv6", f"net.ipv4.conf.{TUN_NAME}.rp_filter")
         why = "both IP versions through the TUN device, with any source"
+        settings_step = linux.make_sysctl_step(dict.fromkeys(keys, 0), why)
         routes = {str(net): f"dev {TUN_NAME}" for net in self.find_translated_networks(intent)}
         create, remove = map(self.fill_in, (self.create_tun_command, self.remove_tun_command))
         delete = f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi"
@@ -119,21 +116,21 @@ class TunTranslator(LinuxDriver):
         longer = f"set the length of the TUN device's queue to {queue}"
         settings = f"mtu {mtu} txqueuelen {queue}"
         return [
-            make_object_step(create, delete, device, read=read, expected=exists),
+            steps.make_object_step(create, delete, device, read=read, expected=exists),
             linux.make_link_settings_step(TUN_NAME, settings, longer, is_up),
-            linux.make_sysctl_step(dict.fromkeys(keys, 0), why, existing=IfExists.NONE),
+            replace(settings_step, undo="", undo_text="", existing=IfExists.NONE),
             linux.make_routes_step(routes, "into the translator"),
         ]
 
     def make_stop_command(self) -> str:
         """Return the shell line that stops only the translator that v6t started."""
-        command = make_process_stop_command(self.fill_in("{pid}"), self.process_name)
+        command = steps.make_process_stop_command(self.fill_in("{pid}"), self.process_name)
         has_log = "{log}" in self.start_command
         return f"rm -f {self.fill_in('{log}')}; {command}" if has_log else command
 
     def make_daemon_step(self) -> Step:
         """Return the step that starts the translator and waits until it has opened the TUN device."""
-        return make_daemon_step(
+        return steps.make_daemon_step(
             self.fill_in(self.start_command),
             self.fill_in("{pid}"),
             self.process_name,

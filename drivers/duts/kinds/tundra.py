@@ -9,7 +9,6 @@ from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses
-from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
@@ -19,11 +18,10 @@ from v6t.intent.families import ClatConfig, SiitConfig
 PROGRAM = "tundra-nat64"
 _NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 _SINGLE_HOST = "Tundra's CLAT translates a single address of the customer"
-# supported defaults by technology and parameter
-PARAMETER_OVERRIDES = {
+PARAMETER_OVERRIDES = {  # supported defaults by technology and parameter
     "siit": {
         "eam": ParameterOverride([], _NO_MAPPINGS),
-        "prefix": ParameterOverride(EXAMPLE_PREFIX, _NO_MAPPINGS),
+        "prefix": ParameterOverride(addresses.EXAMPLE_PREFIX, _NO_MAPPINGS),
     },
     "clat": {
         "clat_ipv4": ParameterOverride("198.18.0.2/32", _SINGLE_HOST),
@@ -79,18 +77,17 @@ class Tundra(TunTranslator):
             four, six = table[0]
             problem = f"Tundra does not support explicit mappings such as {four} = {six}"
             hint = "give both ends addresses in one prefix"
-            instead = {"eam": [], "prefix": EXAMPLE_PREFIX}
+            instead = {"eam": [], "prefix": addresses.EXAMPLE_PREFIX}
             raise make_unsupported_error(problem, hint, params=instead)
         self._get_prefix(intent)
         self._get_single_host_addresses(intent)
         addresses.check_lowest_mtu(intent, self.display_name)
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
-        """Return the intent's /96 prefix; raise UsageError if it is not a /96."""
         prefix = addresses.get_siit_config(intent).prefix
         if prefix is None or prefix.prefixlen != 96:
             problem = f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}"
-            hint = f"give a /96, for example {EXAMPLE_PREFIX}"
+            hint = f"give a /96, for example {addresses.EXAMPLE_PREFIX}"
             raise make_unsupported_error(problem, hint, params=addresses.suggest_prefix(intent))
         return prefix
 

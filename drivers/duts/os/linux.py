@@ -5,16 +5,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import collapse_addresses, ip_network
 from typing import Any
 
-from v6t.drivers.duts.plan import (
-    Expectation,
-    IfExists,
-    Step,
-    expect_output,
-    expect_text,
-    expect_words,
-    find_line,
-    shorten_output,
-)
+from v6t.drivers.duts import plan
 from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import Address, Interface, LinkIntent
 
@@ -22,15 +13,17 @@ MAX_CHECKED_ROUTES = 64  # routes that a read-back looks up; it does not check a
 ROUTE_PROTOCOL = 86  # routing protocol number that marks v6t's routes
 
 
-def make_module_step(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
+def make_module_step(
+    name: str, why: str, unload: str, *, in_lab: bool, load: str = ""
+) -> plan.Step:
     """Return the step that loads a kernel module; the rollback unloads it outside the lab."""
-    return Step(
+    return plan.Step(
         load or f"modprobe {name}",
         f"{why} (it stays loaded: labs share the kernel)" if in_lab else why,
         read=f"ls -d /sys/module/{name} 2>/dev/null || true",
-        expected=expect_text(f"/sys/module/{name}"),
+        expected=plan.expect_text(f"/sys/module/{name}"),
         undo="" if in_lab else unload,
-        existing=IfExists.KEEP,
+        existing=plan.IfExists.KEEP,
     )
 
 
@@ -40,23 +33,19 @@ def make_sysctl_key(version: int, port: str, name: str) -> str:
     return path if "." in port else path.replace("/", ".")
 
 
-def make_sysctl_step(
-    values: Mapping[str, str | int], why: str, show: str = "", existing: IfExists = IfExists.RESTORE
-) -> Step:
+def make_sysctl_step(values: Mapping[str, str | int], why: str, show: str = "") -> plan.Step:
     """Return the step that sets kernel settings; the rollback also restores what ``show`` prints."""
-    undo = "" if existing is IfExists.NONE else "sysctl -q -e -p -"
-    return Step(
+    return plan.Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
         why,
         read=f"sysctl -e {' '.join(values)}{show}",
         expected=expect_settings(values),
-        undo=undo,
-        undo_text="{old}" if undo else "",
-        existing=existing,
+        undo="sysctl -q -e -p -",
+        undo_text="{old}",
     )
 
 
-def expect_settings(values: Mapping[str, str | int]) -> Expectation:
+def expect_settings(values: Mapping[str, str | int]) -> plan.Expectation:
     """Expect these settings in the output of ``sysctl``, which may write dots as slashes."""
     expected = {name.replace("/", "."): str(value) for name, value in values.items()}
 
@@ -68,7 +57,7 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
 
     def find_problem(output: str) -> str | None:
         for name, value in find_wrong_settings(output).items():
-            return f"{name} is {shorten_output(value)}, not '{expected[name]}'"
+            return f"{name} is {plan.shorten_output(value)}, not '{expected[name]}'"
         return None
 
     def find_difference(output: str) -> tuple[str, str]:
@@ -79,10 +68,10 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
     description = ", ".join(f"{name} {value}" for name, value in values.items())
     if len(values) > 3:
         description = f"these {len(values)} values"
-    return Expectation(description, find_problem, find_difference)
+    return plan.Expectation(description, find_problem, find_difference)
 
 
-def make_forwarding_step(ports: Iterable[str]) -> Step:
+def make_forwarding_step(ports: Iterable[str]) -> plan.Step:
     """Return the step that enables IPv4 and IPv6 forwarding between the ports."""
     own4, own6 = ("rp_filter", "send_redirects"), ("disable_ipv6", "accept_dad", "accept_ra")
     values = {f"net.ipv{version}.conf.all.forwarding": 1 for version in (4, 6)}
@@ -99,7 +88,7 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
     return make_sysctl_step(values, why, show)
 
 
-def make_neighbor_table_step(count: int) -> Step:
+def make_neighbor_table_step(count: int) -> plan.Step:
     """Return the step that enlarges the neighbor table; a full table loses entries silently."""
     room = 1 << (2 * count).bit_length()
     values = {
@@ -124,7 +113,7 @@ def make_show_link_command(name: str) -> str:
 _LINK_PATTERN = re.compile(r"\d+: ([^\s:@]+)(?:@\S+)?: <([^>]*)> ([^\\]*)")
 
 
-def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
+def expect_link(name: str, *flags: str, **numbers: int) -> plan.Expectation:
     """Expect an interface with these flags and numbers, such as ``mtu`` and ``qlen``."""
 
     def find_problem(output: str) -> str | None:
@@ -132,14 +121,14 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
         if match is None or match[1] != name:
             return f"the interface {name} does not exist"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
-        missing += [words for words in expected if find_line(match[3], words) is None]
+        missing += [words for words in expected if plan.find_line(match[3], words) is None]
         return f"{name} is not {missing[0]}" if missing else None
 
     expected = [f"{word} {number}" for word, number in numbers.items()]
-    return Expectation(", ".join([*expected, *flags]) or name, find_problem)
+    return plan.Expectation(", ".join([*expected, *flags]) or name, find_problem)
 
 
-def make_mtu_step(name: str, mtu: int) -> Step:
+def make_mtu_step(name: str, mtu: int) -> plan.Step:
     """Return the step that sets the MTU of an interface."""
     write, gone_test = f"ip link set dev {name} mtu VALUE", make_gone_test(name)
     # ignore the alias after a backslash, which may contain the same words
@@ -147,38 +136,40 @@ def make_mtu_step(name: str, mtu: int) -> Step:
     return make_value_step(write, mtu, f"MTU of {name}", read=read, gone_test=gone_test)
 
 
-def make_link_settings_step(name: str, settings: str, why: str, expected: Expectation) -> Step:
+def make_link_settings_step(
+    name: str, settings: str, why: str, expected: plan.Expectation
+) -> plan.Step:
     """Return the step that brings up an interface of the plan with settings such as its MTU."""
     read = make_show_link_command(name)
-    return Step(f"ip link set dev {name} {settings} up", why, read=read, expected=expected)
+    return plan.Step(f"ip link set dev {name} {settings} up", why, read=read, expected=expected)
 
 
-def make_link_up_step(name: str, why: str = "") -> Step:
+def make_link_up_step(name: str, why: str = "") -> plan.Step:
     """Return the step that brings an interface up; the rollback keeps its IPv6 addresses."""
     keep = make_sysctl_key(6, name, "keep_addr_on_down")
-    return Step(
+    return plan.Step(
         f"ip link set dev {name} up",
         why or f"{name} carries test traffic",
         read=f"ip -o link show dev {name} up | sed 's/^[^<]*<\\([^>]*\\)>.*/\\1/' | tr , '\\n' | "
         "grep -x -e UP -e LOWER_UP || true",
-        expected=expect_text("UP\nLOWER_UP"),
+        expected=plan.expect_text("UP\nLOWER_UP"),
         undo=f"k=$(sysctl -n {keep} 2>/dev/null); sysctl -q -e -w {keep}=1; ip link set dev {name} down; "
         f"s=$?; sysctl -q -e -w {keep}=${{k:-0}}; exit $s",
-        existing=IfExists.KEEP,
+        existing=plan.IfExists.KEEP,
         gone_test=make_gone_test(name),
     )
 
 
-def make_vlan_steps(parent: str, name: str, vlan_id: int, mtu: int, why: str) -> list[Step]:
+def make_vlan_steps(parent: str, name: str, vlan_id: int, mtu: int, why: str) -> list[plan.Step]:
     """Return the steps that create a VLAN interface, set its MTU and bring it up."""
     create = f"ip link add link {parent} name {name} type vlan id {vlan_id}"
     read = f"ip -d -o link show dev {name} 2>/dev/null || true"
-    expected = expect_words(f"{name}@{parent}", "vlan protocol 802.1Q", f"id {vlan_id}")
+    expected = plan.expect_words(f"{name}@{parent}", "vlan protocol 802.1Q", f"id {vlan_id}")
     vlan = make_object_step(create, f"ip link del {name}", why, read=read, expected=expected)
     return [vlan, make_mtu_step(name, mtu), make_link_up_step(name)]
 
 
-def make_address_step(address: Interface, port: str) -> Step:
+def make_address_step(address: Interface, port: str) -> plan.Step:
     """Return the step that adds an address to a port, without duplicate address detection."""
     nodad = " nodad" if address.version == 6 else ""
     show = f"ip -o -{address.version} addr show dev {port} to {address.ip}/{address.max_prefixlen}"
@@ -187,24 +178,24 @@ def make_address_step(address: Interface, port: str) -> Step:
 
     def find_problem(output: str) -> str | None:
         family = "inet6" if address.version == 6 else "inet"
-        if (line := find_line(output, f"{family} {address.with_prefixlen}")) is None:
+        if (line := plan.find_line(output, f"{family} {address.with_prefixlen}")) is None:
             return f"{address} is not on {port}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
         return f"{address} is {bad[0]}" if bad else None
 
-    return Step(
+    return plan.Step(
         # `replace` would make addresses from DHCP or router advertisements permanent
         f"{ours} || ip -{address.version} addr add {address.with_prefixlen} dev {port}{nodad}",
         f"the device's IPv{address.version} address on {port}",
         read=f"{ours} || true",  # an interface that the plan creates does not exist yet
-        expected=Expectation(f"{address.with_prefixlen}, not tentative", find_problem),
+        expected=plan.Expectation(f"{address.with_prefixlen}, not tentative", find_problem),
         undo=f"ip -{address.version} addr del {address.with_prefixlen} dev {port}",
-        existing=IfExists.KEEP,
+        existing=plan.IfExists.KEEP,
         gone_test=make_gone_test(port),
     )
 
 
-def make_address_restore_step(name: str) -> Step:
+def make_address_restore_step(name: str) -> plan.Step:
     """Return the step whose rollback restores the IPv6 addresses and routes of an interface."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
@@ -224,10 +215,10 @@ def make_address_restore_step(name: str) -> Step:
     )
     why = f"IPv6 addresses of {name}, and routes through it"
     read, gone_test = f"{addresses}; {routes}; true", make_gone_test(name)
-    return Step("true", why, read=read, undo=restore, gone_test=gone_test)
+    return plan.Step("true", why, read=read, undo=restore, gone_test=gone_test)
 
 
-def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
+def make_neighbors_step(entries: Mapping[Address, str], port: str) -> plan.Step:
     """Return the step that adds permanent neighbor entries, which need no resolution."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
     restore = (
@@ -235,12 +226,12 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
         f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
     )
     expected = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
-    return Step(
+    return plan.Step(
         "ip -batch -",
         f"static neighbor entries for the tester's hosts on {port}",
         text="\n".join(lines) + "\n",
         read=f"ip neigh show dev {port} nud permanent || true",
-        expected=expect_output(
+        expected=plan.expect_output(
             lambda out: expected <= {tuple(line.lower().split()[:3]) for line in out.splitlines()},
             f"{len(entries)} permanent",
         ),
@@ -253,7 +244,7 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
     )
 
 
-def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
+def make_routes_step(entries: Mapping[str, str], why: str) -> plan.Step:
     """Return the step that adds routes; ``entries`` maps prefixes to ``[via ADDRESS] dev PORT``."""
     routes = [f"{net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
     sample = list(entries)[:MAX_CHECKED_ROUTES]
@@ -265,7 +256,7 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
             name = str(network[0] if network.num_addresses == 1 else network)
             name = name if network.prefixlen else "default"
             own = "\n".join(rest for first, _, rest in rows if first == name)
-            if find_line(own, to, f"proto {ROUTE_PROTOCOL}") is None:
+            if plan.find_line(own, to, f"proto {ROUTE_PROTOCOL}") is None:
                 return f"the route to {net} {to} is missing"
         return None
 
@@ -276,11 +267,11 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
         text="\n".join(f"route add {route}" for route in routes) + "\n",
         undo_text="".join(f"route del {route}\n" for route in routes),
         read="; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in sample),
-        expected=Expectation(f"{len(entries)} of v6t (proto {ROUTE_PROTOCOL})", find_problem),
+        expected=plan.Expectation(f"{len(entries)} of v6t (proto {ROUTE_PROTOCOL})", find_problem),
     )
 
 
-def make_side_steps(side: LinkIntent, port: str, neighbor_mode: str) -> list[Step]:
+def make_side_steps(side: LinkIntent, port: str, neighbor_mode: str) -> list[plan.Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
     steps = [make_address_step(address, port) for address in side.addresses]
     entries = {} if neighbor_mode == "resolved" else dict(side.neighbors)

@@ -103,11 +103,9 @@ def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:
 
 
 def _make_packet_steering_step(name: str, mask: str) -> Step:
-    """Return the step that sets the CPU mask of every receive queue."""
     queues = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
 
     def is_mask_set(output: str) -> bool:
-        """Return whether all queues have the mask, without regard to leading zeros."""
         masks = {each.replace(",", "").lstrip("0") for each in output.split()}
         return masks == {mask.replace(",", "").lstrip("0")}
 
@@ -118,7 +116,6 @@ def _make_packet_steering_step(name: str, mask: str) -> Step:
 def _make_files_step(
     variable: str, files: str, value: str, why: str, expected: Expectation, gone_test: str = ""
 ) -> Step:
-    """Return the step that writes a value to all files that match a shell pattern."""
     return Step(
         f"for {variable} in {files}; do echo {value} >${variable} || exit 1; done",
         why,
@@ -144,7 +141,6 @@ def _make_online_cores_step(count: int) -> Step:
 
 
 def _make_clock_step(setting: str, value: str) -> Step:
-    """Return the step that sets a cpufreq setting of every core."""
     files = f"{_CPU_DIRECTORY}/cpu[0-9]*/cpufreq/{setting}"
     why = f"clock of every core: {setting}"
     return _make_files_step("f", files, value, why, expect_only_words([value]))

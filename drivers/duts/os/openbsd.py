@@ -112,9 +112,7 @@ def make_link_local_step(port: str) -> plan.Step:
         f"ifconfig {port} inet6 eui64",
         f"IPv6 on {port}: the first address would add a link-local one that remains",
         read=f"ifconfig {port} | sed -n 's/^[[:space:]]*\\(inet6 fe80:[^ ]*\\).*/\\1/p'",
-        expected=plan.expect_output(
-            lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"
-        ),
+        expected=plan.expect_output(lambda out: out.split()[:1] == ["inet6"], "'inet6 fe80:'"),
         undo=f"ifconfig {port} -inet6",
         existing=plan.IfExists.KEEP,
     )

@@ -30,15 +30,11 @@ class LinuxDriver(Driver):
     supports_background_vlans = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, each with its Debian package or the address of its publisher."""
-    # Debian package or publisher's address of ``options.program``; empty: no such option
-    program_source: ClassVar[str] = ""
+    program_source: ClassVar[str] = ""  # package or publisher's address of ``options.program``
     optional_programs: tuple[str, ...] = ()  # programs that only some plans need
-    # whether nftables can filter forwarded packets before they are translated
-    has_filters: ClassVar[bool] = False
-    # command that prints the version; ``{program}`` stands for the option ``program``
-    version_command = "uname -r"
-    # regular expression whose groups form the version in the output of ``version_command``
-    version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"
+    has_filters: ClassVar[bool] = False  # nftables can filter packets before their translation
+    version_command = "uname -r"  # ``{program}`` stands for the option ``program``
+    version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"  # its groups form the version
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)

@@ -90,7 +90,6 @@ def _format_set(nets: list[Any]) -> str:
 
 
 def _find_networks(link: LinkIntent, version: int) -> list[Any]:
-    """Return the networks of a link's addresses and routes, merged where possible."""
     background = link.background.addresses if link.background else ()
     own = [interface.network for interface in (*link.addresses, *background)]
     networks: Any = [*own, *link.routes]
@@ -107,7 +106,6 @@ def _normalize_rules(text: str) -> str:
 
 
 def _normalize_set(text: str) -> str:
-    """Return a set of the networks that addresses, prefixes and ranges cover, merged if possible."""
     networks: list[Any] = []
     for item in text.split(", "):
         low, dash, high = item.partition("-")

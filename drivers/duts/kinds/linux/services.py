@@ -75,7 +75,7 @@ def make_bgp_speaker_steps(
         wait = f"n=0; until {show} | grep -qF '{paths[name]}'; do {pause}; done"
         return f"{cli} enable {name} >/dev/null && {cli} disable {other} >/dev/null; {wait}"
 
-    change = DeviceChange(
+    return all_steps, DeviceChange(
         "a route that BGP announces",
         add_command=make_announce_command(first, second),
         change_command=make_announce_command(second, first),
@@ -84,11 +84,9 @@ def make_bgp_speaker_steps(
         added_words=paths[first],
         changed_words=paths[second],
     )
-    return all_steps, change
 
 
 def _format_session(local: tuple[str, int], remote: tuple[str, int]) -> str:
-    """Return BIRD's settings for a session between two (address, port) pairs."""
     return (
         f"local {local[0]} port {local[1]} as {AS_NUMBER}; "
         f"neighbor {remote[0]} port {remote[1]} as {AS_NUMBER}; "

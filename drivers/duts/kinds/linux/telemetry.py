@@ -7,9 +7,7 @@ from itertools import pairwise
 from v6t.drivers.duts.readings import LossReason, Reading
 
 _SOFTNET_ROW = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
-_PERF_EVENT_LINE = re.compile(
-    r"^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,", re.MULTILINE
-)
+_PERF_EVENT_LINE = r"(?m)^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,"
 PERF_DURATION_S = 0.2  # duration of a measurement by ``perf stat``
 PERF_COMMAND = (
     "command -v perf >/dev/null && "
@@ -70,7 +68,7 @@ def parse_schedstat(text: str) -> Mapping[str, float]:
 def parse_perf(text: str) -> Mapping[str, float]:
     """Parse ``perf stat -x,`` output into events per second, summed over all types of cores."""
     figures: dict[str, float] = {}
-    for count, event in _PERF_EVENT_LINE.findall(text):
+    for count, event in re.findall(_PERF_EVENT_LINE, text):
         name = f"{event}_per_s"
         figures[name] = figures.get(name, 0.0) + float(count) / PERF_DURATION_S
     return figures
@@ -90,9 +88,7 @@ def parse_cpu_ticks(text: str) -> Mapping[str, float]:
 def parse_softnet(text: str) -> Mapping[str, float]:
     """Parse the dropped frames and exhausted budgets of all cores in ``softnet_stat``."""
     rows = [line.split() for line in text.splitlines() if _SOFTNET_ROW.fullmatch(line.strip())]
-    if not rows:
-        return {}
-    columns = {"dropped": 1, "squeezed": 2}
+    columns = {"dropped": 1, "squeezed": 2} if rows else {}
     return {name: float(sum(int(row[n], 16) for row in rows)) for name, n in columns.items()}
 
 

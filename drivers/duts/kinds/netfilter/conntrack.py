@@ -26,13 +26,11 @@ _SYSCTL_PREFIX = "net.netfilter.nf_conntrack_"
 # Timers of the RFCs, a tenth longer than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1
 # and RFC 5382 REQ-5 (300, 60, 240 and 7,440 s), so that a late packet finds its connection.
 UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
-# TCP states of connections that open or close
-_TRANSITORY_STATES = (
+_TRANSITORY_STATES = (  # TCP states of connections that open or close
     "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",
 )  # fmt: skip
 _OPEN_STATES = ("established", "unacknowledged", "max_retrans")
-# connection timeouts that satisfy the RFCs [s], by suffix of the kernel's sysctl
-RFC_TIMERS: Mapping[str, int] = {
+RFC_TIMERS: Mapping[str, int] = {  # timeouts [s] by suffix of the kernel's sysctl
     "udp_timeout": UDP_S,
     "udp_timeout_stream": UDP_S,
     "icmp_timeout": QUERY_S,
@@ -93,7 +91,6 @@ def _make_module_step(*, in_lab: bool) -> Step:
 
 
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
-    """Return the steps that enlarge the connection table and its hash table, if necessary."""
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
@@ -158,8 +155,7 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
 
 _parse_count = make_sum_parser(r"\A\s*(\d+)\s*\Z", "sessions")
 SESSION_READING = Reading(f"cat {COUNT_FILE}", _parse_count, "connections that the device counts")
-# sysctls of the table reading, without their common prefix
-LIMIT_SYSCTLS = (
+LIMIT_SYSCTLS = (  # sysctls of the table reading, without their common prefix
     "max", "buckets", "udp_timeout", "udp_timeout_stream", "tcp_timeout_syn_sent", "tcp_timeout_syn_recv",
     "tcp_timeout_established", "tcp_timeout_time_wait", "tcp_timeout_close",
 )  # fmt: skip
@@ -177,7 +173,6 @@ def make_table_reading(log_file: str = "") -> Reading:
 parse_conntrack_statistics = make_sum_parser(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
 )
-# numbers of connections that the kernel could not create, by reason
 INSERT_FAILURE_READING = Reading(
     "conntrack -S",
     parse_conntrack_statistics,
@@ -185,7 +180,6 @@ INSERT_FAILURE_READING = Reading(
     "full); `early_drop`: older ones replaced",
     {"insert_failed": LossReason.NO_ENTRY, "drop|early_drop|chaintoolong": LossReason.TABLE_FULL},
 )
-# ``used`` entries of the conntrack table and their ``limit``
 OCCUPANCY_READING = Reading(
     f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
     lambda out: dict(zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", out)), strict=False)),

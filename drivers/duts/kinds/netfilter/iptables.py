@@ -6,7 +6,6 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, Step, expect_lines
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import Nat44Config, NptConfig
@@ -15,7 +14,7 @@ RULE_COMMENT_OPTIONS = "-m comment --comment v6t"
 LIST_RULES_COMMAND = "iptables -t nat -S POSTROUTING"
 
 
-class Iptables(NetfilterNat):
+class Iptables(nat.NetfilterNat):
     """Driver for NAT44 by iptables; the comment ``v6t`` marks its SNAT rules."""
 
     name = "iptables"
@@ -93,7 +92,6 @@ class Ip6tablesNpt(LinuxDriver):
 
 
 def _make_prefix_step(chain: str, match: str, target: str, old: str, new: str) -> Step:
-    """Return the step that adds a rule for replacing the prefix ``old`` with the prefix ``new``."""
     rule = f"{chain} {match} {RULE_COMMENT_OPTIONS} -j {target} --src-pfx {old} --dst-pfx {new}"
     read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
     return _make_append_step("ip6tables -w -t mangle", rule, f"translate {old} to {new}", read)

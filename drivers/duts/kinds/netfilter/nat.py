@@ -69,13 +69,13 @@ def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
         return [pool]
     clients = [host for net in pool.client_networks for host in ip_network(net)]
     blocks = (pool.last_port - pool.first_port + 1) // size
+    if len(clients) > blocks * len(pool.addresses):
+        problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
+        raise UsageError(problem, code="invalid-intent")
     pools = []
     for number, client in enumerate(clients):
-        at, low = number // blocks, pool.first_port + number % blocks * size
-        if at >= len(pool.addresses):
-            problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
-            raise UsageError(problem, code="invalid-intent")
-        pools.append(NatPool((str(client),), (pool.addresses[at],), low, low + size - 1))
+        address, low = pool.addresses[number // blocks], pool.first_port + number % blocks * size
+        pools.append(NatPool((str(client),), (address,), low, low + size - 1))
     return pools
 
 

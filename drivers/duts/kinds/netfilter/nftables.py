@@ -8,7 +8,6 @@ from typing import ClassVar
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import DeviceChange, Expectation, Intent, Step
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
@@ -17,7 +16,7 @@ LIVE_RULE_COMMENT = "v6t-beside"  # marks the rule that is added and removed und
 _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
-class Nftables(NetfilterNat):
+class Nftables(nat.NetfilterNat):
     """Driver for NAT44 in a separate nftables table."""
 
     name = "nftables"

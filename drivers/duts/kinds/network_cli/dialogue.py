@@ -22,8 +22,7 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import Process, build_clean_environment, kill
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
-# time for a prompt before and after a key is pressed, for which some devices wait [s]
-FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
+FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0  # wait for a prompt; the second follows a pressed key
 MAX_QUESTIONS = 50  # limit after one line; with more, the device repeats its question
 # environment variables that contain passwords
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
@@ -165,7 +164,6 @@ class CliTransport:
         self._store_home_prompt()
 
     def _store_home_prompt(self) -> None:
-        """Store the current prompt, to which each command must return."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
         self._stem = name[0][:PROMPT_STEM_LENGTH] if name else ""
@@ -308,7 +306,6 @@ class CliTransport:
 
     @property
     def _recent_output(self) -> str:
-        """The last four lines without secrets, for messages."""
         text = self._text[-65536:].split("\n")[-4:]
         return shorten_output(self._hide_secrets("\n".join(map(render_line, text))))
 

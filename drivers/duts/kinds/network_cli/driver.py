@@ -175,7 +175,6 @@ class NetworkCliDriver(Driver):
 def _make_checks(
     placeholders: Placeholders, checks: Iterable[options.CliCheckOptions], option: str
 ) -> list[Check]:
-    """Return the checks of an option, with values in place of their placeholders."""
     results = []
     for check in checks:
         criterion = next(n for n in CHECK_CRITERIA if getattr(check, n) is not None)

@@ -26,8 +26,7 @@ PROMPT_PATTERN = (
     r"|^\[[~*]?[\w.@:/-]+\]\s*$"
 )
 PAGER_PATTERN = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
-# case-insensitive patterns of the errors with which common CLIs reject a line
-ERROR_PATTERNS = (
+ERROR_PATTERNS = (  # case-insensitive patterns of the errors with which common CLIs reject a line
     r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
     r" denied|authorization failed)\b",
     r"^[^\S\n]*(?:syntax error|unknown command|invalid command|missing (?:mandatory )?argument)\b",
@@ -54,8 +53,7 @@ def split_lines(value: object) -> object:
 
 
 CliLine = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
-# lines, given as a list or as a block of text
-CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]
+CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]  # a list or a block
 RegexText = Annotated[str, BeforeValidator(validate_pattern)]
 
 
@@ -119,9 +117,7 @@ def is_same_prompt(first: str, second: str) -> bool:
 
 
 DROPS_READING = "drops"  # name of the reading of packet drops
-# loss reasons by pattern of a drop's name
-LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}
-# name of the reading for each named group in a user's pattern
+LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}  # by a drop's name
 _READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
     "rx_left": "link left", "rx_right": "link right",
@@ -281,12 +277,11 @@ class NetworkCliOptions(DutOptions):
     @field_validator("ssh")
     @classmethod
     def _check_ssh(cls, ssh: SshOptions | None) -> SshOptions | None:
-        if ssh is not None and ssh.become:
-            problem = "become is for a shell; cli.enable is typed after the login"
-            raise InvalidValue(problem, code="conflict")
-        if ssh is not None and ssh.netns:
-            problem = "netns is for a shell; name it in the lines that are typed"
-            raise InvalidValue(problem, code="conflict")
+        hints = {"become": "cli.enable is typed after the login",
+                 "netns": "name it in the lines that are typed"}  # fmt: skip
+        for name, hint in hints.items():
+            if ssh is not None and getattr(ssh, name):
+                raise InvalidValue(f"{name} is for a shell; {hint}", code="conflict")
         return ssh
 
 

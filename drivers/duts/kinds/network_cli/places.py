@@ -67,7 +67,6 @@ class Placeholders:
         return _PLACEHOLDER_PATTERN.sub(lambda match: quote(self._get_value(match, row)), text)
 
     def _count_rows(self, texts: Sequence[str]) -> int:
-        """Return the number of rows; raise UsageError for unknown or mixed placeholders."""
         names = [name for text in texts for name, _ in _PLACEHOLDER_PATTERN.findall(text)]
         for name in names:
             if name not in self._values:
@@ -84,7 +83,6 @@ class Placeholders:
         return 0 if 0 in counts.values() else max(counts.values(), default=1)
 
     def _get_value(self, match: re.Match[str], row: int) -> str:
-        """Return the value of a matched placeholder in a row, in the requested form."""
         name, form = match.groups()
         values = self._values[name][1]
         value = values[row if len(values) > 1 else 0]
@@ -125,7 +123,6 @@ def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Place
 
 
 def _add_settings(placeholders: Placeholders, name: str, value: Any) -> None:
-    """Add a JSON value as a placeholder, and nested values under dotted names."""
     if isinstance(value, dict):
         for key, inner in value.items():
             _add_settings(placeholders, f"{name}.{key}", inner)

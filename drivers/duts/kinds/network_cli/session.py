@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,12 +201,9 @@ def main(device_json: str, record: UndoRecord) -> int:
     try:
         if (login := find_transport(SshOptions.model_validate(device["ssh"]))) is None:
             raise DutError("the lab's device does not exist", code="missing-device")
-        transport = CliTransport(login, CliOptions.model_validate(device["cli"]))
-        try:
+        with closing(CliTransport(login, CliOptions.model_validate(device["cli"]))) as transport:
             transport.open()
             done = undo_record(record, transport.run, device["ignored"])
-        finally:
-            transport.close()
     except V6tError as exc:
         print(exc.message, file=sys.stderr)
         return 3

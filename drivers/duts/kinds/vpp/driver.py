@@ -20,7 +20,6 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
 from v6t.drivers.duts.kinds.vpp import links, nat, outputs, process
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
-from v6t.drivers.duts.kinds.vpp.links import TunnelFunction
 from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -28,12 +27,10 @@ from v6t.drivers.duts.session.telemetry import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
-# NAT44 plugins by value of the option ``nat44``
 NAT44_PLUGINS: Mapping[str, type[nat.VppNat44]] = {
     "ed": nat.EndpointDependentNat44,
     "ei": nat.EndpointIndependentNat44,
 }
-# VPP function for each class of configuration
 FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.RouterConfig: VppFunction,
     families.MapERelayConfig: MapE,
@@ -43,9 +40,9 @@ FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.Nat64Config: nat.VppNat64,
     families.DsLiteAftrConfig: nat.DsLite,
     families.NptConfig: nat.Npt66,
-    families.LwB4Config: TunnelFunction,
-    families.B4Config: TunnelFunction,
-    families.AftrTunnelConfig: TunnelFunction,
+    families.LwB4Config: links.TunnelFunction,
+    families.B4Config: links.TunnelFunction,
+    families.AftrTunnelConfig: links.TunnelFunction,
 }
 
 
@@ -117,7 +114,6 @@ class VppDriver(Driver):
             check_interfaces(self.options, intent, replace(facts, interfaces=interfaces))
 
     def _check_plugin(self, function: VppFunction, plugins: str, tunnels: str) -> None:
-        """Raise DutError if the survey's list of plugins lacks the function's plugin."""
         plugin, listed = function.plugin, plugins.split()
         if not self.options.starts_vpp and "Plugin path" not in plugins:
             listed = []  # no list of plugins

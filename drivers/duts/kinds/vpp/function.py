@@ -72,23 +72,15 @@ class Vppctl:
     def __init__(self, options: VppOptions) -> None:
         own = f"{options.state_dir}/vpp-cli.sock" if options.starts_vpp else ""
         socket = options.socket or own
-        self._client = f"{options.vppctl_path}{f' -s {socket}' if socket else ''}"
+        self._client = options.vppctl_path + (f" -s {socket}" if socket else "")
 
     def __call__(self, command: str) -> str:
         return f"{self._client} {command}"
 
-    def make_step(
-        self,
-        command: str,
-        why: str,
-        *,
-        undo: str = "",
-        existing: IfExists = IfExists.NONE,
-        **fields: Any,
-    ) -> Step:
+    def make_step(self, command: str, why: str, *, undo: str = "", **fields: Any) -> Step:
         """Return the step that runs a VPP command, by default one that creates a new object."""
-        undone = self(undo) if undo else ""
-        return Step(self(command), why, undo=undone, existing=existing, silent=True, **fields)
+        fields = {"existing": IfExists.NONE, "silent": True, **fields}
+        return Step(self(command), why, undo=self(undo) if undo else "", **fields)
 
 
 class VppFunction:
@@ -98,10 +90,8 @@ class VppFunction:
     newer_plugin: ClassVar[str] = ""  # plugin that only newer versions need
     notes: ClassVar[tuple[str, ...]] = ()  # notes for the plan
     profile: ClassVar[HeaderProfile] = HeaderProfile()  # of frames that VPP sends
-    # name of the session counter in VPP's statistics segment; empty: none
-    session_counter: ClassVar[str] = ""
-    # whether one session covers all destinations of an inside address and port
-    has_endpoint_independent_mapping: ClassVar[bool] = False
+    session_counter: ClassVar[str] = ""  # in VPP's statistics segment; empty: none
+    has_endpoint_independent_mapping: ClassVar[bool] = False  # a session covers all peers
 
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]
@@ -120,7 +110,7 @@ class VppFunction:
         """Return the steps that configure the function after interfaces and routes."""
         return []
 
-    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, steps: Sequence[Step]) -> tuple[Step, ...]:
         """Return the steps that empty the session table before a trial."""
         return ()
 

@@ -77,7 +77,6 @@ class MapDomainFunction(VppFunction):
         return make_object_step(add, delete, why, read=read, expected=expected)
 
     def _make_softwire_steps(self) -> list[Step]:
-        """Return the steps that add a domain for each shared address, and a rule for each softwire."""
         rows, cli, directory = self.list_softwires(), self.cli, self.options.state_dir
         if not rows:
             return []
@@ -126,7 +125,6 @@ class MapDomainFunction(VppFunction):
 
     @property
     def _list_domains_command(self) -> str:
-        """Command that lists all domains, including domains that v6t did not add."""
         return f"{self.cli('show map domain')} | grep -F ']' || true"
 
     def _make_indices_command(self, tag: str) -> str:
@@ -220,7 +218,6 @@ def _check_softwires(rows: list[SoftwireRow]) -> None:
 
 
 def _make_shared_domain(tag: str, ipv4: IPv4Address, softwire: SoftwireRow) -> VppMapDomain:
-    """Return the domain of an IPv4 address with the lwAFTR and the port layout of a softwire."""
     prefixes = (f"{ipv4}/32", "::/0", str(softwire.br))
     return VppMapDomain(tag, *prefixes, 0, softwire.psid_offset, softwire.psid_len)
 
@@ -243,19 +240,18 @@ class Lw4o6(MapDomainFunction):
         return self.make_domain_change("a lwB4 with its address", domains, "{0.ipv4}", rule)
 
 
+_WHOLE_OCTETS_REASON = "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix"
+_DMR_LENGTH_REASON = "VPP loses one direction of MAP-T behind a DMR other than /64"
+
+
 class MapT(MapDomainFunction):
     """VPP as a MAP-T border relay."""
 
     feature = "ip4-map-t"
     command_suffix = " map-t"
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
-        "rule_ipv6": ParameterOverride(
-            "2001:db8:ce::/48",
-            "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix",
-        ),
-        "dmr": ParameterOverride(
-            "64:ff9b::/64", "VPP loses one direction of MAP-T behind a DMR other than /64"
-        ),
+        "rule_ipv6": ParameterOverride("2001:db8:ce::/48", _WHOLE_OCTETS_REASON),
+        "dmr": ParameterOverride("64:ff9b::/64", _DMR_LENGTH_REASON),
     }
 
     def __init__(self, *args: Any) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts import plan
 from v6t.drivers.duts.driver import make_unsupported_error
 from v6t.drivers.duts.facts import parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
@@ -15,18 +16,6 @@ from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, START_HINT, VppFunction
-from v6t.drivers.duts.plan import (
-    Check,
-    DeviceChange,
-    Expectation,
-    IfExists,
-    Step,
-    expect_lines,
-    expect_matching_line,
-    expect_max_sessions,
-    expect_output,
-    expect_text,
-)
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import Address, LinkIntent
@@ -45,14 +34,12 @@ class VppNat(VppFunction):
     """Base class of VPP's NATs with public addresses and ports."""
 
     command_noun: ClassVar[str]  # name of the plugin in commands
-    # names of the supported settings beyond addresses and ports
-    supported_settings: ClassVar[tuple[str, ...]] = ()
+    supported_settings: ClassVar[tuple[str, ...]] = ()  # beyond addresses and ports
     # arguments of ``show`` for existing configuration, which disabling the plugin would delete
     tables: ClassVar[tuple[str, ...]] = ("addresses", "interfaces", "static mappings")
     table_command: ClassVar[str]  # VPP command whose output shows the number of sessions
     parse_sessions: ClassVar[Callable[[str], Mapping[str, float]]]  # parses this output
-    # shell line that succeeds if the table is empty; ``TABLE`` stands for ``table_command``
-    empty_test: ClassVar[str]
+    empty_test: ClassVar[str]  # succeeds if ``TABLE``, the output of ``table_command``, is empty
     session_noun: ClassVar[str] = "session"  # name of a session in messages
 
     @property
@@ -73,43 +60,43 @@ class VppNat(VppFunction):
         first, last = self.pool.addresses[0], self.pool.addresses[-1]
         return first if first == last else f"{first} - {last}"
 
-    def make_enable_command_step(self, words: str, why: str, proof: Check | None = None) -> Step:
+    def make_enable_command_step(self, words: str, why: str, **fields: Any) -> plan.Step:
         """Return the step that enables the plugin, unless it has been configured before."""
         enable = self.cli(f"{self.command_noun} plugin enable{words}")
         disable = self.cli(f"{self.command_noun} plugin disable")
         # exists if v6t has enabled the plugin; nothing shows whether the operator has
         mark = f"{self.options.state_dir}/{process.ENABLED_FILE}"
         show = "; ".join(self.cli(f"show {self.command_noun} {table}") for table in self.tables)
-        return Step(
+        return plan.Step(
             f"{enable} | grep '[a-z]' || touch {mark}",
             why,
             # titles of the tables begin with a letter, their rows with a space or a digit
             read=f"{{ {show}; }} | grep -e '^[ 0-9]' || true",
             undo=f"[ ! -e {mark} ] || {{ {disable}; rm {mark}; }}",
-            existing=IfExists.REFUSE,
-            proof=proof,
+            existing=plan.IfExists.REFUSE,
             silent=True,
+            **fields,
         )
 
-    def make_pool_step(self, verb: str, table: str, *, keep: bool = False) -> Step:
+    def make_pool_step(self, verb: str, table: str, *, keep: bool = False) -> plan.Step:
         """Return the step that adds the public addresses; ``keep`` omits its undo command."""
         addresses = set(self.pool.addresses)
         command = f"{self.command_noun} {verb} {self.address_range}"
         why, undo = f"public addresses of {self.command_noun}", "" if keep else f"{command} del"
         read = self.cli(f"show {self.command_noun} {table}")
-        expected = expect_output(
+        expected = plan.expect_output(
             lambda out: addresses <= set(outputs.parse_pool_addresses(out)),
             f"'{self.address_range}'",
             f"the public addresses are not {self.address_range}",
         )
         return self.cli.make_step(command, why, read=read, expected=expected, undo=undo)
 
-    def make_interfaces_step(self) -> Step:
+    def make_interfaces_step(self) -> plan.Step:
         left, right = self.ports["left"], self.ports["right"]
         command = f"set interface {self.command_noun} in {left} out {right}"
         why, undo = "the clients' side and the public side", f"{command} del"
         read = self.cli(f"show {self.command_noun} interfaces")
-        expected = expect_lines(f"{left} in", f"{right} out")
+        expected = plan.expect_lines(f"{left} in", f"{right} out")
         return self.cli.make_step(command, why, read=read, expected=expected, undo=undo)
 
     def list_clearing_commands(self, version: str) -> list[str]:
@@ -118,26 +105,26 @@ class VppNat(VppFunction):
         undo = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
         return undo + [s.command for s in steps]
 
-    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, steps: Sequence[plan.Step]) -> tuple[plan.Step, ...]:
         flush, show = " ; ".join(self.list_clearing_commands(version)), self.cli(self.table_command)
         test = self.empty_test.replace("TABLE", show)
         # queued frames of the last trial may still create sessions
         command = f"for i in 1 2 3 4 5 6 7 8; do {flush}; sleep 0.1; {test} && break; done"
-        proof = Check(show, expect_max_sessions(self.parse_sessions, self.session_noun))
-        return (Step(command, "no session of an earlier trial is left", proof=proof),)
+        proof = plan.Check(show, plan.expect_max_sessions(self.parse_sessions, self.session_noun))
+        return (plan.Step(command, "no session of an earlier trial is left", proof=proof),)
 
 
 class VppNat44(VppNat):
     """Base class of VPP's NAT44 plugins."""
 
     @abstractmethod
-    def make_enable_step(self, capacity: int) -> Step:
+    def make_enable_step(self, capacity: int) -> plan.Step:
         """Return the step that enables the plugin with room for ``capacity`` sessions per worker."""
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli(self.table_command), self.parse_sessions)
 
-    def make_steps(self, version: str) -> list[Step]:
+    def make_steps(self, version: str) -> list[plan.Step]:
         return [
             self.make_enable_step(self.get_capacity()),
             self.make_pool_step("add address", "addresses"),
@@ -150,19 +137,19 @@ class VppNat44(VppNat):
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
 
-    def _make_timeout_steps(self) -> list[Step]:
+    def _make_timeout_steps(self) -> list[plan.Step]:
         if not (lives_s := self.get_configured_timeout_s()):
             return []
         # this command has another name for the endpoint-dependent plugin
         noun = self.command_noun if self.command_noun.endswith("ei") else "nat"
         command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
-        write, expected = self.cli(f"{command} {lives_s}"), expect_text(lives_s)
+        write, expected = self.cli(f"{command} {lives_s}"), plan.expect_text(lives_s)
         why = "sessions live longer than any test: expiry would look like loss"
         read = f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'"
         undo = "[ -z {old} ] || " + self.cli(f"{command} {{words}}")
-        return [Step(write, why, read=read, expected=expected, undo=undo, silent=True)]
+        return [plan.Step(write, why, read=read, expected=expected, undo=undo, silent=True)]
 
-    def make_live_change(self) -> DeviceChange:
+    def make_live_change(self) -> plan.DeviceChange:
         """Return a change of a public address that no connection uses, in a separate VRF."""
         first = find_spare_network(self.intent, 4).network_address + 77
         second, add = first + 1, f"{self.command_noun} add address"
@@ -171,7 +158,7 @@ class VppNat44(VppNat):
         def make_removal_command(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
 
-        return DeviceChange(
+        return plan.DeviceChange(
             "a public address",
             add_command=self.cli(f"{add} {first} {vrf}"),
             change_command=f"{make_removal_command(first)}; {self.cli(f'{add} {second} {vrf}')}",
@@ -194,13 +181,13 @@ class EndpointDependentNat44(VppNat44):
     empty_test = "TABLE | grep -q '^total sessions: 0 '"
     parse_sessions = staticmethod(outputs.parse_nat44_sessions)
 
-    def make_enable_step(self, capacity: int) -> Step:
+    def make_enable_step(self, capacity: int) -> plan.Step:
         # a disabled plugin also lists sessions: none
         size = rf"max translations per thread: {capacity} fib 0"
-        expected = expect_matching_line(size, f"room for {capacity} sessions")
+        expected = plan.expect_matching_line(size, f"room for {capacity} sessions")
         why = f"endpoint-dependent NAT44 with room for {capacity} sessions per worker"
-        proof = Check(self.cli(self.table_command), expected)
-        return self.make_enable_command_step(f" sessions {capacity}", why, proof)
+        proof = plan.Check(self.cli(self.table_command), expected)
+        return self.make_enable_command_step(f" sessions {capacity}", why, proof=proof)
 
     def list_clearing_commands(self, version: str) -> list[str]:
         if parse_version(version) < FIRST_CLEARING_VERSION:
@@ -221,7 +208,7 @@ class EndpointIndependentNat44(VppNat44):
     parse_sessions = staticmethod(outputs.parse_nat44_ei_sessions)
     DEFAULT_MAX_USERS = 1024  # VPP's default maximum number of clients
 
-    def make_enable_step(self, capacity: int) -> Step:
+    def make_enable_step(self, capacity: int) -> plan.Step:
         nets = self.intent.get_configuration(Nat44Config).inside4
         users = max(self.DEFAULT_MAX_USERS, sum(net.num_addresses for net in nets))
         why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
@@ -275,7 +262,7 @@ class VppNat64(VppNat):
             buckets *= 2
         return buckets
 
-    def make_steps(self, version: str) -> list[Step]:
+    def make_steps(self, version: str) -> list[plan.Step]:
         cli, buckets = self.cli, self.choose_bucket_count()
         prefix = self.intent.get_configuration(Nat64Config).prefix
         why, words = f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions", ""
@@ -285,7 +272,7 @@ class VppNat64(VppNat):
             words = f" bib-buckets {sizes}"
         add, undo = f"nat64 add prefix {prefix}", f"nat64 del prefix {prefix}"
         embed, read = "IPv4 destinations as IPv6 addresses", cli("show nat64 prefix")
-        expected = expect_lines(f"{prefix} tenant-vrf 0")
+        expected = plan.expect_lines(f"{prefix} tenant-vrf 0")
         return [
             self.make_enable_command_step(words, why),
             cli.make_step(add, embed, read=read, expected=expected, undo=undo),
@@ -314,7 +301,7 @@ class Npt66(VppFunction):
             hint = f"install VPP {first} or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")
 
-    def make_steps(self, version: str) -> list[Step]:
+    def make_steps(self, version: str) -> list[plan.Step]:
         npt = self.intent.get_configuration(NptConfig)
         pair = f"internal {npt.internal} external {npt.external}"
         binding = f"set npt66 binding interface {self.ports['right']} {pair}"
@@ -322,7 +309,7 @@ class Npt66(VppFunction):
         create, delete = self.cli(binding), self.cli(f"{binding} del")
         why = f"translate {npt.internal} to {npt.external} and back"
         read = f"{self.cli('show npt66 bindings')} | grep -F 'internal: ' || true"
-        expected = expect_matching_line(rf"\[\d+\] {listed}", f"'{listed}'")
+        expected = plan.expect_matching_line(rf"\[\d+\] {listed}", f"'{listed}'")
         return [make_object_step(create, delete, why, read=read, expected=expected, silent=True)]
 
 
@@ -374,7 +361,7 @@ class DsLite(VppNat):
             hint = f"measure more B4s, or at most {most * b4s} connections"
             raise make_unsupported_error(problem, hint, params={"initiator_count": instead})
 
-    def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
+    def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[plan.Step]]:
         """Return the link without the AFTR's address, and steps that attach its network instead."""
         link, extra_steps = super().get_link_setup(side)
         if side != "left":
@@ -383,23 +370,23 @@ class DsLite(VppNat):
         local = tuple(a for a in link.addresses if a.ip != aftr)
         nets = [str(a.network) for a in link.addresses if a.ip == aftr]
         why = "IPv6 without an address: the AFTR's must not be an interface's"
-        steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)]
+        steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=plan.IfExists.RESTORE)]
         for net in nets:
             why = f"{net} is on {port}"
-            steps.append(links.make_route_step(cli, net, port, why, IfExists.NONE))
+            steps.append(links.make_route_step(cli, net, port, why, plan.IfExists.NONE))
         return replace(link, addresses=local), steps if nets else ()
 
-    def make_steps(self, version: str) -> list[Step]:
-        make_step = partial(self.cli.make_step, existing=IfExists.RESTORE)
+    def make_steps(self, version: str) -> list[plan.Step]:
+        make_step = partial(self.cli.make_step, existing=plan.IfExists.RESTORE)
         aftr = self.aftr_config.aftr
         add, why = f"dslite add pool address {self.address_range}", "public addresses of DS-Lite"
-        read, expected = self.cli("show dslite pool"), expect_lines(*self.pool.addresses)
+        read, expected = self.cli("show dslite pool"), plan.expect_lines(*self.pool.addresses)
         pool = make_step(add, why, read=read, expected=expected)
         write, why = f"dslite set aftr-tunnel-endpoint-address {aftr}", "where the B4s' tunnels end"
         read = self.cli("show dslite aftr-tunnel-endpoint-address")
-        return [pool, make_step(write, why, read=read, expected=expect_text(aftr))]
+        return [pool, make_step(write, why, read=read, expected=plan.expect_text(aftr))]
 
-    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, steps: Sequence[plan.Step]) -> tuple[plan.Step, ...]:
         """Return the step that restarts VPP."""
 
         def describe_remaining_sessions(output: str) -> str | None:
@@ -408,9 +395,9 @@ class DsLite(VppNat):
             # without B4s it prints nothing
             return "VPP does not answer" if output.strip() else None
 
-        expected = Expectation("no session", describe_remaining_sessions)
-        check = Check(f"{self.cli('show dslite sessions')} 2>&1", expected)
-        return (process.make_restart_step(plan, check),)
+        expected = plan.Expectation("no session", describe_remaining_sessions)
+        check = plan.Check(f"{self.cli('show dslite sessions')} 2>&1", expected)
+        return (process.make_restart_step(steps, check),)
 
     def get_capacity(self) -> int:  # each B4 has its own
         return MAX_SESSIONS_PER_B4 * self.aftr_config.b4_count

@@ -10,8 +10,7 @@ from v6t.drivers.duts.plan import Expectation, expect_lines
 from v6t.drivers.duts.readings import LossReason, make_sum_parser
 
 OLDEST_VERSION = (22, 6)  # oldest version that the driver supports
-# one version of each group of versions with the same commands
-VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
+VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")  # one for each set of commands
 
 
 class VppMapDomain(NamedTuple):
@@ -33,16 +32,11 @@ class VppMapDomain(NamedTuple):
             f"ea-bits-len {self.ea_len} psid-offset {self.psid_offset} psid-len {self.psid_len}"
         )
 
-    @property
-    def listed_words(self) -> str:
-        """The domain in ``show map domain``."""
-        tag, source = f"{{{self.tag}}}", str(ip_network(self.source))
-        return self._replace(tag=tag, source=source).command_words
-
 
 def expect_domains(domains: Iterable[VppMapDomain], description: str) -> Expectation:
     """Expect these domains, and possibly others, in ``show map domain``."""
-    find_problem = expect_lines(*(domain.listed_words for domain in domains)).find_problem
+    listed = (d._replace(tag=f"{{{d.tag}}}", source=str(ip_network(d.source))) for d in domains)
+    find_problem = expect_lines(*(domain.command_words for domain in listed)).find_problem
     strip = partial(re.compile(r"^\[\d+\] | mtu .*$", re.MULTILINE).sub, "")
     return Expectation(description, lambda output: find_problem(strip(output)))
 
@@ -69,10 +63,8 @@ _NODE_LINE = re.compile(
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
-# pattern of a thread's vector rates
-_RATES_LINE = "vector rates " + ", ".join(
-    rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt")
-)
+_RATES = (rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt"))
+_RATES_LINE = "vector rates " + ", ".join(_RATES)
 
 
 def parse_runtime(text: str) -> Mapping[str, float]:
@@ -122,7 +114,6 @@ def parse_pool_addresses(text: str) -> list[str]:
     return re.findall(r"^\s*([\d.]+)\s*$(?!\s*tenant VRF:)", pool, re.MULTILINE)
 
 
-# counters of ``show interface`` that are reported
 INTERFACE_COUNTERS = (
     "rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt",
 )  # fmt: skip
@@ -150,21 +141,15 @@ def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[
 
 # loss reasons by a part of the text in ``show errors``; other errors are harmless
 ERROR_TEXT_REASONS = {
-    "out of ports": LossReason.TABLE_FULL,
-    "maximum sessions": LossReason.TABLE_FULL,
+    **dict.fromkeys(("out of ports", "maximum sessions"), LossReason.TABLE_FULL),
     "no translation": LossReason.NO_CONNECTION,
-    "security check failed": LossReason.RULE,
-    "bad protocol": LossReason.RULE,
-    "no domain": LossReason.RULE,
-    "no binding": LossReason.RULE,
-    "no matching": LossReason.RULE,
-    "unreachable response": LossReason.RULE,
-    "ring overrun": LossReason.QUEUE,
-    "no free tx slots": LossReason.QUEUE,
-    "tx failure": LossReason.QUEUE,
-    "congestion drop": LossReason.QUEUE,
+    **dict.fromkeys(
+        ("security check failed", "bad protocol", "no domain", "no binding", "no matching",
+         "unreachable response"), LossReason.RULE),
+    **dict.fromkeys(
+        ("ring overrun", "no free tx slots", "tx failure", "congestion drop"), LossReason.QUEUE),
     "drop": LossReason.RULE,
-}
+}  # fmt: skip
 ERROR_LOSS_REASONS = {f".*: .*{text}.*": reason for text, reason in ERROR_TEXT_REASONS.items()}
 
 

@@ -3,33 +3,29 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from v6t.drivers.duts import steps
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Check, Step, expect_output
-from v6t.drivers.duts.steps import (
-    make_config_file_step,
-    make_daemon_step,
-    make_process_stop_command,
-)
 
 PROCESS_NAME = "vpp_main"  # name of the process once VPP has read its start-up file
 ENABLED_FILE = "vpp-enabled"  # file in the state directory: v6t has enabled a NAT plugin
-# plugins that every VPP started by v6t loads
-PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
+PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")  # loaded in any case
 
 
 def make_interface_steps(options: VppOptions) -> list[Step]:
     """Return the steps that set the kernel's interfaces up and stop the kernel's IP on them."""
-    steps = []
+    interface_steps = []
     for name in (options.left, options.right):
         off = {
             linux.make_sysctl_key(6, name, "disable_ipv6"): 1,
             linux.make_sysctl_key(4, name, "forwarding"): 0,
         }
         stop = linux.make_sysctl_step(off, f"VPP uses {name}")
-        steps += [linux.make_address_restore_step(name), linux.make_link_up_step(name), stop]
-    return steps
+        up = linux.make_link_up_step(name)
+        interface_steps += [linux.make_address_restore_step(name), up, stop]
+    return interface_steps
 
 
 def make_start_steps(function: VppFunction) -> list[Step]:
@@ -39,6 +35,7 @@ def make_start_steps(function: VppFunction) -> list[Step]:
     file, pid, socket = (f"{directory}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
     names = ("vpp.log", "vpp-api.sock", "vpp-stats.sock", ENABLED_FILE)
     files = " ".join([socket, *(f"{directory}/{name}" for name in names)])
+    text = format_startup(function)
     wait = (
         "for i in 1 2 3 4 5 6 7 8 9 10; do "
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
@@ -50,15 +47,15 @@ def make_start_steps(function: VppFunction) -> list[Step]:
 
     expected = expect_output(is_answering, f"{PROCESS_NAME}, answering", "VPP does not answer")
     return [
-        make_config_file_step(file, format_startup(function), "start-up file of v6t's own VPP"),
-        make_daemon_step(
+        steps.make_config_file_step(file, text, "start-up file of v6t's own VPP"),
+        steps.make_daemon_step(
             f"{options.program} -c {file} && {wait}",
             pid,
             PROCESS_NAME,
             "VPP, which answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
             expected=expected,
-            stop=f"( {make_process_stop_command(pid, PROCESS_NAME)} ) && rm -f {files}",
+            stop=f"( {steps.make_process_stop_command(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
         _make_host_interface_step(cli, options.left, both.left.dut_mac),
         _make_host_interface_step(cli, options.right, both.right.dut_mac),
@@ -79,10 +76,10 @@ def _make_host_interface_step(cli: Vppctl, name: str, mac: str) -> Step:
     )
 
 
-def add_gone_tests(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
+def add_gone_tests(restartable_steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
     """Yield the steps with a test of whether the VPP process that they changed has ended."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
-    for step in steps:
+    for step in restartable_steps:
         yield replace(step, gone_test=has_ended) if step.undo else step
 
 
