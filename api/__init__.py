@@ -16,3 +16,7 @@ def __getattr__(name: str) -> Any:
     from v6t.core import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -269,11 +269,11 @@ class StatelessTechnology(Technology):
 
     def translate_forward(self, packets: U8) -> Outcome:
         """Translate packets that arrive on the left link, ``(n, length)`` from the IP header on."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no method translate_forward")
 
     def translate_reverse(self, packets: U8) -> Outcome:
         """Translate packets that arrive on the right link, ``(n, length)`` from the IP header on."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no method translate_reverse")
 
     def build_reference_device(self) -> ReferenceDevice:
         """Build the reference device: both translations, and routing of other IPv6 packets."""

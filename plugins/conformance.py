@@ -154,6 +154,12 @@ def exhaust_hops(frames: U8) -> U8:
     return out
 
 
+def _list_hops(frames: U8) -> list[U8]:
+    """Return TTL or hop limit of the outermost and the innermost IP header of frames of one layout."""
+    headers = [h for h in walk(frames[0].tobytes()) if h.name in IP_VERSIONS]
+    return [read_hops(frames, IP_VERSIONS[h.name], h.start) for h in (headers[0], headers[-1])]
+
+
 def list_cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
     """Yield all cases of a plugin, each in both directions; ``params`` replace its default parameters."""
     plain = params if params is not None else kind.params_model()
@@ -437,6 +443,9 @@ def _check_forwarded(case: Case, stream: Stream, frames: U8, answer: Expected) -
     sizes = {case.received_sizes.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
     for code, fault, text in _check_frames(case, stream, out, sizes, 1):
         yield code, fault, f"out of expect(): {text}"
+    pairs = zip(_list_hops(out), _list_hops(frames), strict=True)  # a router reduces the outer only
+    undiminished = np.all([after >= before for after, before in pairs], axis=0).any()
+    yield "hop-limit", undiminished, "out of expect(): neither TTL nor hop limit is reduced"
     changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
     yield "trailer", changed, "out of expect(): the trailer of 16 octets is not the one sent"
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.base.quantities import convert_quantity
 from v6t.intent.device import Address
 from v6t.intent.families import DeviceConfig
 from v6t.packets import reference
@@ -41,7 +42,8 @@ from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 
 def _parse_number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
+    text = convert_quantity("", str(value))
+    return int(text) if text.isdecimal() else value
 
 
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_parse_number)]

@@ -163,7 +163,8 @@ def _select_runs(runs: Sequence[CampaignEntry], name: str, values: str) -> list[
     requested = {value.strip() for value in values.split(",")}
     selected = [run for value in requested & by_value.keys() for run in by_value[value]]
     if not selected:
-        hint = f"values in this campaign: {', '.join(sorted(by_value))}"
+        known = ", ".join(sorted(by_value.keys() - {"None"}))
+        hint = f"values in this campaign: {known}" if known else f"no run sets {name}"
         raise UsageError(f"no run has {name}={values}", hint, code="unknown-name")
     return [run for run in runs if run in selected]
 

@@ -443,7 +443,8 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
             from v6t.core.config.plugins import ALIASES, list_names
 
             problem = f"{path} is neither a file nor a technology"
-            hint = did_you_mean(str(path), [*list_names(), *ALIASES]) or "check the path"
+            hint = "check the path; between values of an option, write commas without spaces"
+            hint = did_you_mean(str(path), [*list_names(), *ALIASES]) or hint
             raise UsageError(problem, hint, code=error.code) from None
         raise
 

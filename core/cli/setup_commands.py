@@ -52,7 +52,8 @@ def init_command(
         message = "one file at a time: --from-siitperf, --from-maptperf or --from-run"
         raise UsageError(message, code="conflicting-options")
     if plugin and not maptperf:
-        raise UsageError("--plugin goes with --from-maptperf", code="conflicting-options")
+        hint = "omit it, and edit plugin and params in run.yaml"
+        raise UsageError("--plugin goes with --from-maptperf", hint, code="conflicting-options")
     if source := siitperf or maptperf:
         from v6t.core.migrate.maptperf import read_maptperf
         from v6t.core.migrate.migration import migrate

@@ -288,6 +288,8 @@ def _merge_params(
     try:
         return values, validate(kind.params_model, values, source, ("params",))
     except UsageError as exc:
+        if exc.code == "unknown-setting" and exc.path[-1] in make_procedure_model().model_fields:
+            exc.hint = f"{exc.path[-1]} is a setting of the procedure: use --set-procedure"
         file = {} if source.document is None else source.document.data
         named = file.get("plugin")
         if named is None or resolve_alias(named) == kind.name or not file.get("params"):

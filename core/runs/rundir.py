@@ -55,6 +55,9 @@ def make_no_run_error(path: Path) -> UsageError:
         hint = (
             "its report is audit.html; `v6t compare` compares audits with audits and runs with runs"
         )
+    elif (path / CAMPAIGN).is_file():
+        problem = f"{path} contains a campaign, not a run"
+        hint = f"`v6t list {path}` prints its runs; `v6t campaign --resume {path}` continues it"
     return UsageError(problem, hint, code="no-such-run")
 
 

@@ -186,7 +186,8 @@ class Server:
         self._failed = True
         last = [line for line in self._read_output() if line != FENCE_MESSAGE][-_LAST_LINES:]
         output = " / ".join(last)[-600:] or "it printed nothing"
-        return TesterError(f"{problem}: {output}", f"all output: {self.log}", code="tester-fault")
+        hint = f"`v6t doctor --testbed FILE` checks the interfaces; all output: {self.log}"
+        return TesterError(f"{problem}: {output}", hint, code="tester-fault")
 
     def _read_output(self) -> list[str]:
         text = self.log.read_text(encoding="utf-8", errors="replace")

@@ -186,6 +186,9 @@ def test_filter_selects_runs_by_the_value_of_a_setting():
     with pytest.raises(UsageError, match="no run has") as error:
         plan(run_filter={"dut.driver": "nobody"})
     assert "tayga" in error.value.hint
+    with pytest.raises(UsageError, match="no run has") as error:
+        plan(run_filter={"dut.drivre": "tayga"})
+    assert "None" not in error.value.hint
 
 
 def start_campaign(*arguments, stderr=subprocess.DEVNULL):

@@ -51,6 +51,10 @@ def campaign_file(tmp_path):
     return path
 
 
+def test_functions_of_the_package_are_listed_for_completion():
+    assert {"run", "load"} <= set(dir(v6t))
+
+
 def test_run_from_python_is_reported_without_reading_its_files(expect_no_reads, tmp_path):
     run = v6t.run("siit", tester="sim", modes="forward", frame_sizes=104, output=tmp_path / "out")
     assert run.status == "complete" and run.report("md")[0].exists()

@@ -112,7 +112,8 @@ def test_technology_is_named_without_an_option_unless_a_file_has_its_name(tmp_pa
     for path in ("other", "./siit", "siit/"):
         expect_refusal(v6t("run", path, *options), "no-such-run")
     (tmp_path / "siit" / "campaign.json").touch()
-    expect_refusal(v6t("run", "siit", *options), "no-such-run")
+    stderr = expect_refusal(v6t("run", "siit", *options), "no-such-run")
+    assert "campaign --resume siit" in stderr
 
 
 def resolve_flags(words):

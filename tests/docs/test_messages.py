@@ -27,6 +27,8 @@ run --frob
 run --plugin mape-bt
 run --dut vpp
 run nope.yaml
+init --plugin nat64
+run nat44 --set connections.count=80000
 run .
 run tabs.yaml
 run typo.yaml

@@ -552,7 +552,9 @@ def test_server_start_error_names_its_output(
     monkeypatch.setenv("FAKE_SERVER", "down")
     with expect_error("tester-fault", kind=TesterError) as caught:
         make_starter(tmp_path, program, fence=False, **options).open()
-    log = Path(caught.value.hint.removeprefix("all output: "))
+    advice, _, path = caught.value.hint.partition("all output: ")
+    assert "v6t doctor" in advice
+    log = Path(path)
     assert log.read_text().startswith(output)
     log.unlink()
 

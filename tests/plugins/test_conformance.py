@@ -11,7 +11,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_technology_type
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins import conformance
-from v6t.plugins.base import Expected
+from v6t.plugins.base import Expected, StatelessTechnology
 from v6t.plugins.conformance import assert_conforms, check_plugin
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.nat44 import Nat44
@@ -66,6 +66,13 @@ def forward_all(answer, direction, frames):
         answer.length[answer.length == 0] = answer.frames.shape[1]
     elif count > 4 and size > 90:
         return Expected(frames, np.full(count, size, np.int32), np.zeros(count, np.uint8))
+    return answer
+
+
+def restore_hops(answer, direction, frames):
+    if direction == "reverse" and answer.length.all():
+        answer.frames[:, 14 + 40 + 8] = 64
+        write_ipv4_checksum(answer.frames, 14 + 40)
     return answer
 
 
@@ -163,6 +170,7 @@ RAISING = faulty(lambda answer, direction, frames: frames[goood])  # noqa: F821
     ("intent", faulty(make_dut_intent=lambda self: replace(MapEBorderRelay().make_dut_intent(), configuration={}))),
     ("frame-size", faulty(rfc_frame_sizes=(*MapEBorderRelay.rfc_frame_sizes, 9000))),
     ("ip-version", faulty(ip_versions=(4, 6))),
+    ("hop-limit", faulty(restore_hops)),
 ])  # fmt: skip
 def test_faulty_technology_has_a_finding_with_its_code(code, kind, few_cases):
     assert code in {finding.code for finding in check_plugin(kind).findings}
@@ -194,6 +202,11 @@ def test_faulty_technology_does_not_conform():
 def test_error_in_technology_is_found_with_file_and_line(kind, words, few_cases):
     text = next(f.text for f in check_plugin(kind).findings if words in f.text)
     assert "test_conformance.py, line " in text
+
+
+def test_missing_translation_is_named(few_cases):
+    kind = faulty(translate_reverse=StatelessTechnology.translate_reverse)
+    assert any("translate_reverse" in finding.text for finding in check_plugin(kind).findings)
 
 
 @pytest.mark.parametrize(("kind", "noted"), [(Nat44, True), (MapEBorderRelay, False)])

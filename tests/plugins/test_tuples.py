@@ -169,8 +169,9 @@ def make_params(name="nat44", **params):
 
 
 @pytest.mark.parametrize("name", ["nat44", "nat64", "dslite-aftr"])
-def test_subscribers_share_one_server(name):
-    p = make_params(name, subscribers=1000, connections_per_subscriber=200)
+@pytest.mark.parametrize("subscribers", [1000, 1000.0, "1000", "1k"])
+def test_subscribers_share_one_server(name, subscribers):
+    p = make_params(name, subscribers=subscribers, connections_per_subscriber=200)
     assert p.combinations == p.subscriber_connections == 200_000
     assert (p.initiator_count, p.initiator_ports.count) == (1000, 200)
     assert (p.responder_count, p.responder_ports.count) == (1, 1)
