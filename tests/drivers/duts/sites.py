@@ -75,9 +75,6 @@ for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
   [ $each = $p ] || kill -9 $each 2>/dev/null
 done; true
 """
-# Adds an unconnected interface with the MAC address that a driver expects.
-CABLE = ("ip link add {side} address {mac} type veth peer name {side}-cable; "
-         "ip link set {side} up; ip link set {side}-cable up")  # fmt: skip
 
 
 def find_missing_for_vm() -> str:
@@ -141,8 +138,8 @@ class VmServer(ssh.LabSshServer):
             self._machine.stop()
             raise
         words = [*enter(self._pid), "sh", "-c", _CONNECT_PORTS]
-        null = subprocess.DEVNULL
-        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        subprocess.Popen(words, **streams, start_new_session=True)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ SHORT_RUN = (
     *("--set-procedure", "selftest=cached"),
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
-CAPTURED = Path(__file__).parent / "captured"
 # Program on the device that injects faults.
 FAULTS = Path(__file__).with_name("faults.sh")
 
@@ -72,7 +71,7 @@ def write_testbed(path, driver, **options):
 
 
 def read_captured(name):
-    return (CAPTURED / name).read_text()
+    return (Path(__file__).parent / "captured" / name).read_text()
 
 
 def make_plan(driver, intent, **options):

@@ -81,15 +81,11 @@ def test_wrong_option_is_rejected(driver, option, valid, wrong, code):
 
 def test_recursor_versions_with_unknown_settings_are_rejected():
     versions = ("4.3.9", "4.4.0", "4.8", "4.8.8", "5.1.7", "5.2.0", "5.3.1")
-    intent = make_intent("dns64")
-    rejected = [v for v in versions if is_rejected("pdns-recursor", intent, version=v)]
+    rejected = [
+        v for v in versions if is_rejected("pdns-recursor", make_intent("dns64"), version=v)
+    ]
     assert rejected == ["4.3.9", "5.2.0", "5.3.1"]
 
-
-TWO_RELAYS = """\
-198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1
-198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
-"""
 
 RUNNING, EI = {"start": False}, {"nat44": "ei"}
 OLD_TAYGA = {"version": "0.9.2-8"}
@@ -195,6 +191,8 @@ REJECTED = [
     ("vpp", make_intent("nat44", udp_timeout_s=30), EI, {}, "unsupported-by-device", ["udp_timeout_s"]),
     ("vpp", intents.with_values(NAT44, port_block=16), EI, {}, "unsupported-by-device", ["port_block"]),
     ("vpp", intents.with_values(NAT44, port_block=16), {}, {}, "unsupported-by-device", ["port_block"]),
+    # test_foreign_table_is_not_changed tests the firewall of IPv4
+    ("nftables66", make_intent("nat66"), {}, {"sections": {"forward": "type filter hook forward priority filter; policy drop;"}}, "firewall-blocks", []),
     ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES.replace(",v6t,", ",theirs,")}}, "device-busy", ["jool instance remove"]),
     *(("jool", intent, {}, {"programs": frozenset()}, "missing-program", [source]) for intent, source in (
         (intents.SIIT, "apt-get install jool-tools jool-dkms"), (NAT64, "apt-get install jool-tools jool-dkms"),
@@ -244,8 +242,10 @@ def test_unsupported_device_is_rejected(driver, intent, options, changes, code, 
 
 def test_vpp_rejects_second_lwaftr_address_of_ipv4_address(tmp_path):
     """The binding table has two softwires of one IPv4 address, to different lwAFTR addresses."""
-    (tmp_path / "table").write_text(TWO_RELAYS)
-    two_relays = make_intent("lwaftr", binding_table=str(tmp_path / "table"))
+    table = tmp_path / "table"
+    table.write_text("198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1\n"
+                     "198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7\n")  # fmt: skip
+    two_relays = make_intent("lwaftr", binding_table=str(table))
     with expect_error("unsupported-by-device", mentions="2001:db8:6::7") as info:
         make_plan("vpp", two_relays)
     assert "snabb-lwaftr" in info.value.hint
@@ -309,13 +309,12 @@ def test_plan_contains_line_for_parameters(driver, intent, options, line):
     assert line in format_steps(make_plan(driver, intent, **options))
 
 
-@pytest.mark.parametrize(("driver", "options", "word"), [
-    ("tayga", OLD_TAYGA, "offlink-mtu"),
-    ("tayga", {"workers": -1}, "workers"),
-    ("tayga-nftables", {"workers": -1}, "workers"),
+@pytest.mark.parametrize(("driver", "intent", "options", "word"), [
+    ("tayga", intents.SIIT, OLD_TAYGA, "offlink-mtu"),
+    ("tayga", intents.SIIT, {"workers": -1}, "workers"),
+    ("tayga-nftables", NAT64, {"workers": -1}, "workers"),
 ])  # fmt: skip
-def test_plan_omits_unsupported_setting(driver, options, word):
-    intent = NAT64 if driver == "tayga-nftables" else intents.SIIT
+def test_plan_omits_unsupported_setting(driver, intent, options, word):
     assert word not in format_steps(make_plan(driver, intent, **options))
 
 
@@ -329,16 +328,16 @@ def test_learned_default_route_survives_forwarding():
 MAP_E_CE = make_intent("mape-ce").configuration
 
 
-def test_ip6_tunnel_header_profile_follows_options():
-    profile = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(LWB4)
-    assert (profile.tunnel_hop_limit, profile.outer_ecn) == (200, "reset")
-    assert (profile.outer_dscp, profile.inner_dscp) == ("copied", "copied")
-    profile = make_driver("ip6-tunnel", {"dscp": "pipe"}).get_header_profile(LWB4)
-    assert (profile.outer_dscp, profile.inner_dscp) == ("zero", "kept")
+@pytest.mark.parametrize(("options", "hop_limit", "outer_dscp", "inner_dscp"), [
+    ({"hop_limit": 200}, 200, "copied", "copied"), ({"dscp": "pipe"}, 64, "zero", "kept")])  # fmt: skip
+def test_ip6_tunnel_header_profile_follows_options(options, hop_limit, outer_dscp, inner_dscp):
+    profile = make_driver("ip6-tunnel", options).get_header_profile(LWB4)
+    assert (profile.tunnel_hop_limit, profile.outer_ecn) == (hop_limit, "reset")
+    assert (profile.outer_dscp, profile.inner_dscp) == (outer_dscp, inner_dscp)
 
 
 def test_drop_rules_accept_exactly_the_port_set():
-    """Compare all accepted ports with the port set (RFC 7597, section 5.1)."""
+    """Compare all accepted ports with the port set (RFC 7597, section 5.1); an address has none."""
     sport = [r for r in format_drop_rules(MAP_E_CE, "right") if "th sport" in r]
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])
@@ -346,9 +345,6 @@ def test_drop_rules_accept_exactly_the_port_set():
     ports = parameter_values.Base("mape-ce").make_technology().params.customer.ports
     assert accepted == [port for port in range(65536) if port in ports]
     assert accepted
-
-
-def test_whole_address_needs_no_port_rules():
     whole = MAP_E_CE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
     rules = format_drop_rules(whole, "right")
     assert len(rules) == 2

@@ -113,7 +113,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
         device.device.shell("touch /run/go")
     wait_until(lambda: device.device.has_undone, "the timer")
     assert "stays so" in device.v6t("dut", "commit", "--testbed", write_testbed(device), *PLUGIN)
-    wait_until(lambda: "timer.sh" not in device.device.list_processes(), "the timers end")
+    wait_until(lambda: "timer.sh" not in device.device.shell("ps -eo args"), "the timers end")
     state = device.read_state()
     assert "guard" not in state
     device.device.shell("touch /run/go")

@@ -93,7 +93,7 @@ def test_commands_touch_own_objects_and_have_deadlines():
             assert not INTERACTIVE.search(step.command), (name, step.command)
 
 
-def test_every_step_has_a_reason_and_every_plan_an_undo():
+def test_every_plan_has_reasons_checks_and_undos():
     for name, _, plan in PLANS:
         for step in plan.steps:
             assert step.why, (name, step.command)
@@ -102,9 +102,6 @@ def test_every_step_has_a_reason_and_every_plan_an_undo():
             assert {p for p in places if not p.startswith("v6t")} <= {"old", "words"}, name
         assert any(step.undo for step in plan.steps), name
         assert any(step.check for step in plan.steps), name
-
-
-def test_every_step_has_an_undo():
     for name, _, plan in DEVICE_PLANS:
         for step in plan.steps:
             where, is_module = (name, step.command), MODULE.search(step.command)
@@ -192,23 +189,19 @@ def test_telemetry_accepts_empty_and_invalid_output():
             assert isinstance(dict(reading.parse("no: such = thing\n1 2\n")), dict)
 
 
-def uses_kernel_interfaces(name, driver):
-    """Check whether the options name kernel interfaces, not VPP interfaces or PCI addresses."""
-    is_running_vpp = driver.name == "vpp" and not driver.options.starts_vpp
-    is_other = name == "snabb-lwaftr-pci" or driver.name in ("network-cli", "chain")
-    return not is_running_vpp and not is_other
-
-
 def test_management_interface_is_rejected():
-    for name, case in CASE_BY_NAME.items():
-        driver, facts, _ = plan_case(name)
-        for side in ("left", "right") if uses_kernel_interfaces(name, driver) else ():
-            port = getattr(driver.options, side)
-            mac = getattr(case.intent.links, side).dut_mac
+    """The options of a VPP that is already running, and of some others, name no kernel interfaces."""
+    for name, driver, _ in PLANS:
+        is_running_vpp = driver.name == "vpp" and not driver.options.starts_vpp
+        if is_running_vpp or name == "snabb-lwaftr-pci" or driver.name in ("network-cli", "chain"):
+            continue
+        intent, facts = CASE_BY_NAME[name].intent, plan_case(name)[1]
+        for side in ("left", "right"):
+            port, mac = getattr(driver.options, side), getattr(intent.links, side).dut_mac
             interfaces = {port: Interface(mac), **facts.interfaces}
             changes = {"interfaces": interfaces, "management_interfaces": frozenset({port})}
             with expect_error("interface-protected"):
-                driver.plan(case.intent, replace(facts, **changes))
+                driver.plan(intent, replace(facts, **changes))
 
 
 # All drivers inherit these options.
@@ -262,15 +255,9 @@ def test_neighbor_table_is_enlarged():
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
-def test_ipv6_firewall_that_drops_forwarded_packets_is_rejected():
-    """test_foreign_table_is_not_changed tests that of IPv4."""
-    driver, facts, _ = plan_case("nftables66-nat66")
-    assert driver.get_survey_commands()["forward"] == "nft list chain ip6 filter FORWARD"
-    chain = "type filter hook forward priority filter; policy drop;"
-    with expect_error("firewall-blocks"):
-        driver.check_device(
-            CASE_BY_NAME["nftables66-nat66"].intent, replace(facts, sections={"forward": chain})
-        )
+def test_survey_reads_forward_chain_of_ipv6():
+    commands = plan_case("nftables66-nat66")[0].get_survey_commands()
+    assert commands["forward"] == "nft list chain ip6 filter FORWARD"
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf"])

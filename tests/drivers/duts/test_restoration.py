@@ -35,9 +35,9 @@ def session(open_device, tmp_path):
 
 def prefix_timer_start(session, prefix):
     """Run a shell line before the command that starts the rollback timer."""
-    run = LocalTransport("x").run
-    start = {"\nstart_timer": lambda line, text, _: run(f"{prefix}; {line}", text)}
-    session.transport.replacements.update(start)
+    session.transport.replacements["\nstart_timer"] = lambda line, text, _: LocalTransport("x").run(
+        f"{prefix}; {line}", text
+    )
 
 
 def test_rollback_in_another_network_namespace_is_refused(session, open_device, tmp_path):
@@ -66,8 +66,7 @@ def test_unreadable_boot_identifier_is_not_a_reboot(answer, session, tmp_path):
 def test_device_without_boot_identifier_has_not_rebooted(open_device, tmp_path):
     answers = iter([Output(0, "first\n", "")])
     session = open_device(transport=ChangedTransport())
-    boot_id = {"random/boot_id": lambda *_: next(answers, Output(0, "", ""))}
-    session.transport.replacements.update(boot_id)
+    session.transport.replacements["random/boot_id"] = lambda *_: next(answers, Output(0, "", ""))
     with expect_error("not-rebooted"):
         session._reboot_device(Step("true", "reboot", deadline_s=0.1, reboots=True))
     assert list_changes(tmp_path) == []
@@ -173,27 +172,19 @@ def test_scheduled_rollback_does_not_undo_slow_commit(open_device, tmp_path):
     wait_until(lambda: list_changes(tmp_path) == [], "the timer")
 
 
-def test_state_longer_than_an_argument_is_compared(open_device, tmp_path):
-    session = open_device()
-    session.driver.plan = lambda *_: Plan("command", "", (
-        Step(f"touch {tmp_path}/one", "one", read=f"seq 40000; ls {tmp_path}/one || true",
-             undo=f"rm -f {tmp_path}/one", gone_test="false"),
-    ))  # fmt: skip
-    session.commit()
-    assert len(session.read_record().undo[0].old) > 1 << 17
-    assert session.rollback() == ["one: undone"]
-
-
-def test_step_and_flush_longer_than_an_argument_read_their_input(open_device, tmp_path):
+def test_steps_flushes_and_states_may_be_longer_than_an_argument(open_device, tmp_path):
     padding, session = f": {'x' * (1 << 17)}\n", open_device()
-    steps = [
-        Step(f"{padding}cat >{tmp_path}/{name}", name, name, undo=f"rm {tmp_path}/{name}")
+    step, flush = (
+        Step(f"{padding}cat >{tmp_path}/{name}", name, name, undo=f"rm {tmp_path}/{name}",
+             read=f"seq 40000; ls {tmp_path}/{name} || true", gone_test="false")
         for name in ("one", "two")
-    ]
-    session.driver.plan = lambda *_: Plan("command", "", (steps[0],), (steps[1],))
+    )  # fmt: skip
+    session.driver.plan = lambda *_: Plan("command", "", (step,), (flush,))
     session.commit()
     session.flush()
     assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["one\n", "two\n"]
+    assert len(session.read_record().undo[0].old) > 1 << 17
+    assert session.rollback() == ["one: undone"]
 
 
 @pytest.mark.parametrize(("late_frames", "is_emptied"), [(0, True), (2, True), (9, False)])
@@ -215,13 +206,11 @@ def test_flush_is_repeated_while_late_frames_open_connections(
     assert flushes.read_text().count("\n") == (late_frames + 1 if is_emptied else 5)
 
 
-def test_forget_does_not_read_states(open_device, tmp_path):
-    session = open_device(make_file_step(tmp_path, "one"))
-    session.commit()
+def test_forget_does_not_read_states(session):
     session.read_states = Mock(side_effect=DutError("no answer", code="unexpected-answer"))
     with expect_error("unexpected-answer"):
         session.rollback()
-    assert session.rollback(forget=True) == ["one: undone"]
+    assert session.rollback(forget=True) == ["two: undone", "one: undone"]
     assert session.read_record() is None
 
 
@@ -301,8 +290,7 @@ def test_damaged_record_error_offers_undo_script(damage, session, tmp_path):
 
 
 def test_local_undo_script_is_named_if_device_lost_it(session, tmp_path):
-    for name in ("record.json", "undo.sh"):
-        (tmp_path / "state" / name).unlink()
+    run_shell("rm record.json undo.sh", cwd=tmp_path / "state")
     with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
         session.rollback()
     assert "dut-undo.sh" in info.value.hint
