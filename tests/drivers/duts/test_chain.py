@@ -18,6 +18,7 @@ from v6t.drivers.transport.process import NamespaceTransport
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
+from v6t.tests.core.support import v6t
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.test_stateful_lab import COUNT, USE, StatefulLab
 from v6t.tests.expect import expect_error
@@ -83,9 +84,6 @@ def list_child_namespaces():
     return namespaces - {os.readlink("/proc/self/ns/net")}
 
 
-AFTR = {"parts.aftr.driver": "vpp"}
-
-
 def list_parts(variant, options):
     """List the parts of the chain of a variant."""
     setup = resolve_setup(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
@@ -93,7 +91,8 @@ def list_parts(variant, options):
 
 
 def test_single_aftr_replaces_softwire_and_nat_parts():
-    parts = [(p.name, p.device, p.driver.name, p.stateful) for p in list_parts("ds-lite", AFTR)]
+    options = {"parts.aftr.driver": "vpp"}
+    parts = [(p.name, p.device, p.driver.name, p.stateful) for p in list_parts("ds-lite", options)]
     assert parts == [("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True)]
 
 
@@ -166,6 +165,11 @@ def test_every_remote_part_needs_ssh_options():
         make_session(ChainDriver({}), make_intent("map-t"))
     chain = make_chain(clat=("tayga", MACHINE, {}), plat=("tayga-nftables", OTHER_MACHINE, {}))
     assert [part.device for part, _ in make_session(chain, make_intent()).parts] == ["CE", "PE"]
+
+
+def test_test_address_between_chain_parts_is_rejected():
+    words = ("--plugin", "dslite-aftr", "--set", "responder_ipv4=192.168.20.2")
+    assert v6t("dut", "plan", "--driver", "chain", *words).status == 2
 
 
 def test_lab_does_not_make_a_part_with_a_command_line():

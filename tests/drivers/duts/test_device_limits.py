@@ -1,5 +1,6 @@
-"""Settings and versions that a driver does not support are rejected before any change."""
+"""Versions of programs, and settings and versions that a driver rejects before any change."""
 
+import hashlib
 import re
 from dataclasses import replace
 from ipaddress import IPv4Network
@@ -375,6 +376,48 @@ def test_ip6_tunnel_is_aftr_side_for_one_b4():
     assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in steps)
     with expect_error("unsupported-by-device", mentions="16"):
         make_plan("chain", make_intent("dslite-aftr"), parts=parts)
+
+
+UNKNOWN = "tayga: unrecognized option '--help'\n0.9.2-8"  # output of version 0.9.2
+
+
+@pytest.mark.parametrize(("driver", "output", "version"), [
+    ("tayga", UNKNOWN, "0.9.2-8"),
+    ("tayga", "Usage: tayga ...\n", "unknown"),
+    ("tayga", "TAYGA version 0.9.6\n0.9.2-8", "0.9.6"),
+    ("tayga", "TAYGA version 0.9.6-16-g8a028c7\n", "0.9.6-16-g8a028c7"),
+    ("tayga", "TAYGA version 0.9.7", "0.9.7"),
+    ("tayga", "", "unknown"),
+    ("tundra", "Tundra-NAT64 / v6.0.2 / Copyright (c) 2024", "6.0.2"),
+    ("snabb-lwaftr", "snabb 2022.07 (396-gf32729274-dirty)\n", "2022.07-396-gf32729274-dirty"),
+    ("snabb-lwaftr", "snabb 2024.08\n", "2024.08"),
+    ("jool", read_captured("jool-version.txt"), "4.1.9"),
+    ("jool", "4.1.255.5\n4.1.255.5\n", "4.2.0-rc3"),  # as published
+    ("jool", "4.1.255.9\n", "4.1.255.9"),
+])  # fmt: skip
+def test_version_is_read_from_program_or_package(driver, output, version):
+    assert make_driver(driver, {}).extract_version(output) == version
+
+
+@pytest.mark.parametrize(("driver", "output", "code", "words"), [
+    ("tundra", "sh: 1: /nowhere/tundra-nat64: not found", "unexpected-answer", "tundra"),
+    ("jool", "4.1.10.0\n4.1.9.0\n", "version-mismatch", "4.1.10"),  # module and program
+])  # fmt: skip
+def test_missing_or_different_program_is_rejected(driver, output, code, words):
+    with expect_error(code, mentions=words):
+        make_driver(driver, {}).extract_version(output)
+
+
+def test_nat46_version_is_module_checksum(tmp_path):
+    module = tmp_path / "nat46.ko"
+    module.write_bytes(b"v6t")
+    digest = hashlib.sha256(b"v6t").hexdigest()[:12]
+    versions = []
+    for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
+        driver = make_driver("nat46", {"module": name})
+        output = run_shell(driver.version_command, "", check=False).stdout
+        versions.append(driver.extract_version(output))
+    assert versions == [f"module {digest} (SHA-256)", "unknown", "unknown"]
 
 
 def test_vpp_version_is_parsed():

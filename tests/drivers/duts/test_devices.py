@@ -1,4 +1,4 @@
-"""Linux devices in namespaces: foreign configuration, restored state, and rollback after changes by others."""
+"""Devices in namespaces: foreign configuration, restored state, traffic classes and unfetched frames."""
 
 import os
 import subprocess
@@ -6,18 +6,23 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.duts.lab.ssh import read_start_time
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
+from v6t.drivers.duts.session.telemetry import summarize_samples
 from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, UndoRecord, build_undo_script
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import LinkIntent
+from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 
 from . import intents
-from .bench import open_bed
+from .bench import EQUAL_OCTETS, TRANSLATION, measure_traffic_classes, open_bed
 from .remote_site import Namespace
 from .support import in_lab
 
@@ -133,6 +138,49 @@ def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps,
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
     assert device(KERNEL_STATE) == before
     assert not any(entry.differs_from(device(entry.state_command)) for entry in entries)
+
+
+KEYS, NAMES = (matrix.MULTIQUEUE, "tundra"), ("nftables-nat44", "tayga-siit")
+ROWS = [row for row in matrix.ROWS if row.program_key in KEYS or row.name in NAMES]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_traffic_class_handling_is_allowed_and_reported(row):
+    if missing := matrix.find_missing("embedded", row):
+        pytest.skip(missing)
+    options = {"dut": row.device, **row.driver_options}
+    measured = measure_traffic_classes(row.plugin, EQUAL_OCTETS, **options)
+    for pair, (why, behaviours) in measured.items():
+        assert why == "", pair
+        kinds = {what for what in behaviours if "TOS" in what or "traffic class" in what}
+        if pair[0]:
+            assert kinds == (set() if row.plugin == "nat44" else TRANSLATION)
+
+
+@pytest.mark.alone
+def test_unfetched_frames_are_counted_as_device_losses():
+    """The worker is stopped, because a polling core always looks busy."""
+    program = matrix.find_program("snabb-lwaftr")
+    if not program:
+        pytest.skip("no snabb in PATH; V6T_SNABB may name one")
+    intent = intents.make_lwaftr()
+    link = intent.links.left
+    frame = bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(dst="2001:db8:6::1", nh=4))
+    with open_bed("snabb-lwaftr", intent, program=program) as bed:
+        shell = bed.session.transport
+        samples = [bed.session.read_sample()]
+        worker = "$(ps -o pid= --ppid $(cat /run/v6t/snabb.pid))"
+        assert shell.run(f"kill -STOP {worker}").status == 0
+        for _ in range(3000):
+            bed.left.send(frame)
+        samples.append(bed.session.read_sample())
+        shell.run(f"kill -CONT {worker}")
+    summary = summarize_samples(samples)
+    assert summary.polls and summary.cores
+    assert summary.drops["sockets dropped"] > 1000
+    verdict = judge_device(samples, lost=3000)
+    assert verdict.limited_by == "cpu", verdict
+    assert "it polls" in verdict.explanation
 
 
 def test_zombie_has_no_start_time():

@@ -76,10 +76,9 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
     """If the connection is closed, the broken pipe ends the shell that holds the lock."""
     reads, writes = os.pipe()
     os.close(reads)
-    process = start(sh, build_lock_script(str(tmp_path), "alice"), stdout=writes)
-    os.close(writes)
-    process.wait(60)
-    process.stdin.close()
+    with start(sh, build_lock_script(str(tmp_path), "alice"), stdout=writes) as process:
+        os.close(writes)
+        process.wait(60)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,27 +95,24 @@ def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answ
 @pytest.mark.parametrize("form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"])  # fmt: skip
 def test_lock_of_dead_process_is_replaced(form, sh, tmp_path):
     """Another process may have the process ID of the dead one."""
-    dead, other = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
-    dead.wait()
-    (tmp_path / "lock").symlink_to(form.format(dead=dead.pid, other=other.pid))
-    process, answer = take_lock(sh, tmp_path, "bob")
-    assert answer == "locked"
-    assert other.poll() is None
-    process.communicate(timeout=60)
-    other.kill()
-    other.wait()
+    with subprocess.Popen(["true"]) as dead, subprocess.Popen(["sleep", "60"]) as other:
+        dead.wait()
+        (tmp_path / "lock").symlink_to(form.format(dead=dead.pid, other=other.pid))
+        process, answer = take_lock(sh, tmp_path, "bob")
+        assert answer == "locked"
+        assert other.poll() is None
+        process.communicate(timeout=60)
+        other.kill()
 
 
 def test_process_tree_is_found_without_ps(sh):
     stub = "ps() { false; }\n"
-    words = ["sh", "-c", "sleep 60 & echo $!; wait"]
-    parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    child = parent.stdout.readline().strip()
-    text = stub + shell.build_call("process", "stop_tree", str(parent.pid))
-    numbers = run_shell(text, sh=sh).stdout.split()
-    for number in numbers:
-        os.kill(int(number), signal.SIGKILL)
-    parent.wait()
+    with start(["sh"], "sleep 60 & echo $!; wait") as parent:
+        child = parent.stdout.readline().strip()
+        text = stub + shell.build_call("process", "stop_tree", str(parent.pid))
+        numbers = run_shell(text, sh=sh).stdout.split()
+        for number in numbers:
+            os.kill(int(number), signal.SIGKILL)
     assert numbers == [str(parent.pid), child]
 
 
@@ -139,12 +135,10 @@ def test_timer_undoes_and_kills_lock_holder_after_silence(sh, tmp_path):
 
 def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
     script = f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"
-    beats = subprocess.Popen([*sh, "-c", script])
-    try:
-        assert start_timer(sh, tmp_path, "echo undone >state\n", absolute=True).wait(60) == 0
-    finally:
+    with subprocess.Popen([*sh, "-c", script]) as beats:
+        status = start_timer(sh, tmp_path, "echo undone >state\n", absolute=True).wait(60)
         beats.kill()
-        beats.wait()
+    assert status == 0
     assert "1 s without a confirmation" in (tmp_path / "guard/fired").read_text()
 
 
