@@ -47,7 +47,6 @@ class Base:
         return " ".join([self.plugin, *(f"{k}={v}" for k, v in self.params.items())])
 
     def make_technology(self, **changes: Any) -> Technology:
-        """Return the technology with other values of some parameters."""
         kind = load_technology_type(self.plugin)
         return kind(kind.params_model(**{**self.params, **changes}))
 
@@ -269,7 +268,6 @@ def list_devices(base: Base) -> Iterator[Device]:
 
 
 def _can_be_part(name: str, part: PartIntent) -> bool:
-    """Check whether a driver can configure a part of a chain."""
     kind = load_driver_type(name)
     if accepts_any_technology(name) or not kind.configures_device:
         return False

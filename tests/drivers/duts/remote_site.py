@@ -46,8 +46,6 @@ class Namespace:
 
 
 class RemoteSite:
-    """A device, a router and an operator's host."""
-
     before: list[str]  # state of the device at the start of a test
 
     def __init__(self, name: str, directory: Path) -> None:
@@ -92,7 +90,6 @@ class RemoteSite:
         raise AssertionError("the links do not come up")
 
     def make_login_options(self, **changes: Any) -> dict[str, Any]:
-        """Return the operator's SSH options for the device."""
         return self.device.make_login_options(**{"host": DEVICE, "port": 2222, **changes})
 
     def write_testbed(self, driver="linux-router", host=DEVICE, tester="", **options: Any) -> Path:
@@ -104,7 +101,6 @@ class RemoteSite:
         return path
 
     def start(self, *words: object) -> subprocess.Popen[str]:
-        """Start ``v6t WORDS`` on the operator's host."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return start_v6t(*words, network=self.operator.pid, stdin=subprocess.DEVNULL, **pipes)
 

@@ -102,10 +102,6 @@ class VmServer(ssh.LabSshServer):
         self.console = ssh.LabTransport(self._pid, self.make_options())
         self.console.open()
 
-    @property
-    def hypervisor(self) -> str:
-        return self._machine.hypervisor
-
     def shell(self, command: str) -> str:
         """Run a command in a separate SSH session."""
         result = self.console.run(command)
@@ -120,22 +116,22 @@ class VmServer(ssh.LabSshServer):
         """Stop the machine; a second call does nothing."""
         self.console.close()
         super().stop()
-        self._machine.stop()
+        self.machine.stop()
 
     def _create_keys(self) -> None:
         """Do nothing: the machine already has keys."""
 
     def _start_sshd(self) -> None:
         template = _boot_template(self._recipe)
-        self._machine = LinuxMachine(self._recipe.get_image(), self._pid, MACS, template=template)
+        self.machine = LinuxMachine(self._recipe.get_image(), self._pid, MACS, template=template)
         try:
-            self._machine.start()
+            self.machine.start()
             for name in ("id", "known_hosts"):
-                shutil.copy(self._machine.directory / name, self.directory)
+                shutil.copy(self.machine.directory / name, self.directory)
             result = NamespaceTransport(self._pid).run(_FORWARD_SSH)
             assert result.status == 0, result
         except BaseException:
-            self._machine.stop()
+            self.machine.stop()
             raise
         words = [*enter(self._pid), "sh", "-c", _CONNECT_PORTS]
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
@@ -177,7 +173,6 @@ class Site:
         return sshserver.find_missing() or ""
 
     def get_state_directory(self, name: str) -> str:
-        """Return the state directory of a part on its machine."""
         parts = self.machine_parts
         previous = list(parts)[: list(parts).index(name)]
         is_second = any(parts[other].machine == parts[name].machine for other in previous)
@@ -237,7 +232,7 @@ class RunningSite:
     def hypervisor(self) -> str:
         """Return the hypervisor's description; empty without virtual machines."""
         virtual = (s for s in self.servers.values() if isinstance(s, VmServer))
-        return next((server.hypervisor for server in virtual), "")
+        return next((server.machine.hypervisor for server in virtual), "")
 
     def make_console(self, name: str) -> Callable[[str], str]:
         """Return a function that runs a command on a part's machine without sshd."""
@@ -253,7 +248,6 @@ class RunningSite:
         return {name: self.make_console(name)(_SURVEY_SCRIPT) for name in self.site.machine_parts}
 
     def find_records(self) -> dict[str, bool]:
-        """Return for each part whether its undo record exists."""
         places = {name: self.site.get_state_directory(name) for name in self.site.machine_parts}
         files = {name: self.make_console(name)(f"ls {place}") for name, place in places.items()}
         return {name: "record.json" in text for name, text in files.items()}

@@ -58,7 +58,6 @@ class Server(ssh.LabSshServer):
         return self._pid
 
     def shell(self, command: str, text: str = "") -> str:
-        """Run a command without sshd."""
         result = self.console.run(command, text)
         assert result.status == 0, result
         return result.out

@@ -1,10 +1,12 @@
 """Helpers for tests of drivers: plans without a device, captured outputs, and runs."""
 
+import functools
 import json
 import os
 import shutil
 import subprocess
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,13 @@ from . import sshserver
 from .intents import ROUTER4
 
 in_lab = [pytest.mark.lab, needs_lab]
+
+
+def mark_lab_test(*conditions):
+    """Return the decorator of a single test that uses the lab under further conditions."""
+    return lambda test: functools.reduce(lambda t, mark: mark(t), (*in_lab, *conditions), test)
+
+
 MISSING = sshserver.find_missing()
 needs_sshd = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 over_ssh = [pytest.mark.lab, needs_sshd]
@@ -74,9 +83,10 @@ def read_captured(name):
     return (Path(__file__).parent / "captured" / name).read_text()
 
 
-def make_plan(driver, intent, **options):
+def make_plan(driver, intent, changes=None, **options):
+    """Plan the configuration of a device with the example facts, of which some may be changed."""
     loaded = make_driver(driver, options)
-    return loaded.plan(intent, loaded.make_example_facts(intent))
+    return loaded.plan(intent, replace(loaded.make_example_facts(intent), **(changes or {})))
 
 
 @contextmanager
@@ -123,7 +133,6 @@ def start_run(*words):
 
 
 def run_shell(line, text="", *, sh=("sh",), check=True, **options):
-    """Run a shell line; return the completed process."""
     options = {"capture_output": True, "text": True, "timeout": 60, **options}
     result = subprocess.run([*sh, "-c", line], input=text, check=False, **options)
     assert not check or result.returncode == 0, result.stderr
@@ -145,7 +154,6 @@ class ChangedTransport(LocalTransport):
 
 
 def make_file_step(place, name, **changes):
-    """Make a step that creates a file."""
     return {
         "command": f"touch {place}/{name}", "why": name, "undo": f"rm {place}/{name}",
         "before": f"ls {place}/{name} 2>/dev/null || true",
@@ -163,7 +171,6 @@ def make_file_session(place, *steps, transport=None, ssh=None, state="state", **
 
 
 def make_record(place, *entries, boot="boot", **changes):
-    """Make an undo record with this state directory."""
     return UndoRecord("me", boot, "command", "x", "now", str(place), entries, **changes)
 
 

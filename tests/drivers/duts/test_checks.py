@@ -60,15 +60,12 @@ def test_only_whole_words_are_found(phrase, line, is_found):
     assert find_line(f"other\r\n{line}\r\n", phrase) == (line if is_found else None)
 
 
-INSIDE_OUTSIDE = expect_lines("host-left in", "host-right out")
-CONTAINS_CHECK = CheckOptions(command="x", contains="qlen 200").make_check("x")
 ABSENT_CHECK = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
-LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
 
 
 @pytest.mark.parametrize(("check", "right", "wrong"), [
-    (INSIDE_OUTSIDE, LINES, " host-left in\n"),
-    (CONTAINS_CHECK, "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
+    (expect_lines("host-left in", "host-right out"), "NAT44:\r\n host-left in\r\n host-right   out\r\n", " host-left in\n"),
+    (CheckOptions(command="x", contains="qlen 200").make_check("x"), "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
     (ABSENT_CHECK, "192.0.2.0/24", "  10.0.0.0/8  via"),
     (ABSENT_CHECK, "192.0.2.0/24", ""),
     (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),

@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,6 @@ from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.plugins.dns64 import Dns64
-from v6t.plugins.nat44 import Nat66
-from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 
 from . import intents, remote_site, sshserver
@@ -38,7 +36,7 @@ CUTS = ("sshd is killed", "the route is cut")
 LIMIT_S = dict.fromkeys(CUTS, 3)
 DEFAULT_LIMIT_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
-DNS64 = Dns64().make_dut_intent()
+DNS64 = intents.make_intent("dns64")
 # With filters, and a route that changes during the measurement.
 MODIFIED = intents.with_requirements(intents.ROUTER4, filters=25, route_updates=True)
 # Intent by driver name, with an optional variant after a comma.
@@ -50,8 +48,8 @@ DEVICES = {
     "tayga-nftables": intents.make_nat64(),
     **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), DNS64),
     "linux-router, modified": MODIFIED,
-    "ip6tables-npt": Nptv6().make_dut_intent(),
-    "nftables66": Nat66().make_dut_intent(),
+    "ip6tables-npt": intents.make_intent("nptv6"),
+    "nftables66": intents.make_intent("nat66"),
 }
 # Drivers whose program has no package. They are not part of `make test`.
 BUILT = {
@@ -135,12 +133,11 @@ def _build_site(directory):
     site = remote_site.RemoteSite("matrix", directory)
     site.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves empty chains in its tables after its first use
-    for table, chain in (
-        *(("iptables -t nat", "POSTROUTING"), ("iptables -t filter", "FORWARD")),
-        *(("iptables -t mangle", "FORWARD"), ("ip6tables -t mangle", "POSTROUTING")),
-        ("ip6tables -t mangle", "PREROUTING"),
-    ):
-        site.device.shell(f"{table} -A {chain} -j ACCEPT && {table} -D {chain} -j ACCEPT")
+    for command in (
+        "iptables -t nat {} POSTROUTING", "iptables -t filter {} FORWARD", "iptables -t mangle {} FORWARD",
+        "ip6tables -t mangle {} POSTROUTING", "ip6tables -t mangle {} PREROUTING",
+    ):  # fmt: skip
+        site.device.shell(" && ".join(f"{command.format(act)} -j ACCEPT" for act in ("-A", "-D")))
     site.before = read_state(site)
     return site
 
@@ -248,9 +245,10 @@ def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypa
     monkeypatch.setattr("v6t.drivers.duts.session.transaction.TIMER_MARGIN_S", 4.0)
     before = site.before
     transport = FaultyTransport(site, fault)
-    session = Session(make_matrix_driver(name, transport.options), transport, intent)
-    session.open()
-    try:
+    with closing(
+        Session(make_matrix_driver(name, transport.options), transport, intent)
+    ) as session:
+        session.open()
         if phase != "commit":
             session.commit()
             if phase != "rollback":
@@ -261,8 +259,6 @@ def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypa
             session.rollback()
             site.clean = read_state(site) == before
             pytest.skip(f"{phase} has no command {step}")
-    finally:
-        session.close()
     if fault in CUTS and phase != "rollback":
         # without a login, the device's timer restores it, unless nothing was changed yet
         wait_until(lambda: is_settled(site), "the device's own timer", 60)
@@ -273,13 +269,12 @@ def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypa
         if fault in CUTS:
             wait_until(lambda: is_settled(site), "the end of the device's own timer", 60)
         transport = FaultyTransport(site, fault)
-        last = Session(make_matrix_driver(name, transport.options), transport, intent)
-        # after the repair, the router may briefly report that there is no route
-        wait_until(lambda: attempt(last.open) == "", "a login", 30)
-        try:
+        with closing(
+            Session(make_matrix_driver(name, transport.options), transport, intent)
+        ) as last:
+            # after the repair, the router may briefly report that there is no route
+            wait_until(lambda: attempt(last.open) == "", "a login", 30)
             assert attempt(last.rollback) == "", error
-        finally:
-            last.close()
     assert sorted(set(read_state(site)) ^ set(before)) == [], error
     site.device.shell(f"rm -rf {DISK}/v6t")
     site.clean = True

@@ -14,8 +14,6 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.drivers.duts.kinds.addresses import find_translated_networks
 from v6t.drivers.duts.registry import make_driver
-from v6t.plugins.nat44 import Nat66
-from v6t.plugins.siit import Siit, SiitParams
 
 from . import intents, parameter_values
 from .support import make_plan
@@ -67,7 +65,7 @@ NAT44, NAT64 = "nftables", "tayga-nftables"
     (NAT64, intents.make_nat64(), 0, {"timeout_s": 900, "rfc_timers": False}, 900),
     (NAT64, intents.make_nat64(), 4, RFC, 4),
     (NAT64, intents.make_nat64(), 4, {}, 4),
-    ("nftables66", Nat66().make_dut_intent(), 0, RFC, 330),
+    ("nftables66", intents.make_intent("nat66"), 0, RFC, 330),
     ("jool", intents.make_nat64(), 0, {}, 3600),
     ("jool", intents.make_nat64(), 150, {}, 150),
     ("vpp", intents.make_nat44(), 0, {"timeout_s": 900}, 900),
@@ -119,7 +117,7 @@ PREFIXED = {**NESTED, "prefix": "2001:db8:6400::/40"}
 
 
 def make_translator(**params):
-    return Siit(SiitParams.model_validate(params))
+    return parameter_values.Base("siit").make_technology(**params)
 
 
 def find_interfaces(routes, address):

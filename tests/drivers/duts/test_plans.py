@@ -14,7 +14,6 @@ from v6t.drivers.duts.plan import IfExists
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.drivers.duts.session.plan_steps import format_plan, make_undo_entry
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_undo_script
-from v6t.plugins.dns64 import Dns64
 from v6t.tests.expect import expect_error
 
 from . import intents
@@ -223,12 +222,12 @@ def test_disk_space_check_counts_existing_cache(tmp_path):
     """The device may already be configured, for example at a later flush."""
     options = {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
     driver = make_driver("knot-resolver", options)
-    intent = Dns64().make_dut_intent()
+    intent = intents.make_intent("dns64")
 
     def plan(free_kib):
         df = f"df() {{ echo Filesystem; echo d 1 1 {free_kib} 1% /run; }}"
         room = run_shell(f"{df}; {driver.get_survey_commands()['room']}").stdout
-        driver.plan(intent, replace(driver.make_example_facts(intent), sections={"room": room}))
+        make_plan("knot-resolver", intent, {"sections": {"room": room}}, **options)
 
     plan(200 << 10)
     with expect_error("resource-missing", mentions="199"):
@@ -301,11 +300,9 @@ def test_missing_program_error_names_its_source():
 
 
 def list_steps(name, ssh):
-    """List the steps of a recorded case for a device with these SSH options."""
     case = CASE_BY_NAME[name]
-    driver = make_driver(case.driver, {**case.options, "ssh": ssh})
-    facts = replace(driver.make_example_facts(case.intent), management_path=ManagementPath())
-    return driver.plan(case.intent, facts).steps
+    changes = {"management_path": ManagementPath()}
+    return make_plan(case.driver, case.intent, changes, **case.options, ssh=ssh).steps
 
 
 in_and_outside_lab = pytest.mark.parametrize(("ssh", "stays"), [

@@ -21,8 +21,7 @@ from .support import ChangedTransport, make_file_step, run_shell
 
 
 def list_changes(place):
-    """List the files that the steps created."""
-    return sorted(p.name for p in place.iterdir() if p.name in ("one", "two", "three"))
+    return [name for name in ("one", "two", "three") if (place / name).exists()]
 
 
 @pytest.fixture
@@ -42,10 +41,10 @@ def prefix_timer_start(session, prefix):
 
 def test_rollback_in_another_network_namespace_is_refused(session, open_device, tmp_path):
     session.close()
-    with expect_error("device-not-restored", mentions="machine's own") as error:
+    undo_command = f"sh {tmp_path}/state/undo.sh"
+    with expect_error("device-not-restored", mentions="machine's own", hint=undo_command) as error:
         open_device(ssh={"netns": "other"}).rollback()
     assert "'other'" in error.value.message
-    assert f"sh {tmp_path}/state/undo.sh" in error.value.hint
     assert list_changes(tmp_path) == ["one", "two"]
     assert (tmp_path / "state/record.json").exists()
 
@@ -134,10 +133,10 @@ def test_failed_login_at_rollback_shows_undo_commands(session):
     for error in (UsageError("no key file", code="file-not-found"), OSError(28, "no space")):
         session.transport.open = Mock(side_effect=error)
         session.close()
-        with expect_error(getattr(error, "code", "unreachable"), kind=DutError) as info:
+        code = getattr(error, "code", "unreachable")
+        with expect_error(code, kind=DutError, hint="undo.sh") as info:
             session.rollback()
         assert "changes of v6t may still be on the device" in info.value.message
-        assert "undo.sh" in info.value.hint
 
 
 @pytest.mark.parametrize(("command", "text", "words"), [
@@ -239,9 +238,8 @@ def failing_session(open_device, tmp_path):
 def test_rollback_with_difference_keeps_record(failing_session, tmp_path):
     """The next commit must not save the remaining difference as the original state."""
     for work in (failing_session.rollback, failing_session.rollback, failing_session.commit):
-        with expect_error("device-not-restored") as info:
+        with expect_error("device-not-restored", hint="v6t dut rollback") as info:
             work()
-        assert "v6t dut rollback" in info.value.hint
         assert "--forget" in info.value.hint
         assert (tmp_path / "run/dut-undo.json").exists()
         assert failing_session.read_record() is not None
@@ -279,10 +277,10 @@ def test_progress_of_earlier_run_is_ignored(open_device, tmp_path):
 def test_damaged_record_error_offers_undo_script(damage, session, tmp_path):
     run_shell(damage, cwd=tmp_path / "state")
     for work in (session.rollback, session.commit, session.read_status):
-        with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
+        undo_command = f"sh {tmp_path}/state/undo.sh"
+        with expect_error("undo-record-failed", kind=DamagedRecordError, hint=undo_command) as info:
             work()
         assert f"`v6t dut rollback {tmp_path}/run --by-script` runs it" in info.value.hint
-        assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
     assert list_changes(tmp_path) == ["one", "two"]
     assert "undo.sh" in session.rollback(by_script=True)[0]
     assert list_changes(tmp_path) == []
@@ -291,9 +289,8 @@ def test_damaged_record_error_offers_undo_script(damage, session, tmp_path):
 
 def test_local_undo_script_is_named_if_device_lost_it(session, tmp_path):
     run_shell("rm record.json undo.sh", cwd=tmp_path / "state")
-    with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
+    with expect_error("undo-record-failed", kind=DamagedRecordError, hint="dut-undo.sh"):
         session.rollback()
-    assert "dut-undo.sh" in info.value.hint
 
 
 def test_interrupted_record_removal_leaves_device_unconfigured(session, tmp_path):

@@ -16,30 +16,26 @@ from v6t.drivers.duts.session.shell import Section, build_batch_script, parse_se
 from v6t.drivers.duts.session.undo_store import build_timer_script, build_undo_script
 
 from .remote_site import wait_until
-from .support import FAULTS, make_record, needs_lab, run_shell
+from .support import FAULTS, make_record, mark_lab_test, run_shell
 
-PROGRAMS = [*sorted((Path(shell.__file__).parent / "sh").glob("*.sh")), FAULTS]
+FILES = [*(Path(shell.__file__).parent / "sh").glob("*.sh"), FAULTS]
+STEP = Step("true", "a link", undo="ip link del x", read="ip link show x", gone_test="false")
+UNDO_SCRIPT = build_undo_script(make_record("/run/v6t", make_undo_entry(1, STEP, "")))
+# Warnings about unused functions and functions that are called by number.
+DISABLED = "# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n"
+PROGRAMS = {
+    **{path.name: path.read_text() for path in sorted(FILES)},
+    "generated undo script": UNDO_SCRIPT.replace("#!/bin/sh\n", f"#!/bin/sh\n{DISABLED}"),
+}
 
 
-def run_shellcheck(text):
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_passes_shellcheck(name):
     program = shutil.which("shellcheck") or str(Path(sys.executable).with_name("shellcheck"))
     if shutil.which(program) is None:
         pytest.skip("needs shellcheck")
-    result = run_shell(f"{program} -s sh -", text, check=False)
+    result = run_shell(f"{program} -s sh -", PROGRAMS[name], check=False)
     assert result.returncode == 0, result.stdout
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
-def test_program_passes_shellcheck(program):
-    run_shellcheck(program.read_text())
-
-
-def test_generated_undo_script_passes_shellcheck():
-    step = Step("true", "a link", undo="ip link del x", read="ip link show x", gone_test="false")
-    text = build_undo_script(make_record("/run/v6t", make_undo_entry(1, step, "")))
-    # warnings about unused functions and functions that are called by number
-    disabled = "# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n"
-    run_shellcheck(text.replace("#!/bin/sh\n", f"#!/bin/sh\n{disabled}"))
 
 
 @pytest.mark.parametrize("function", ["read_record", "list_parts", "read_state"])
@@ -82,8 +78,7 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.lab
-@needs_lab
+@mark_lab_test()
 @pytest.mark.parametrize(("place", "answer"), [
     ("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")])  # fmt: skip
 def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answer):

@@ -12,12 +12,10 @@ from v6t.drivers.duts.plan import IfExists, Step, expect_text
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.plan_steps import StepComparison, StepState, format_comparison
-from v6t.plugins.nat44 import Nat66
-from v6t.tests.needs import needs_lab
 
-from .intents import make_nat44, with_requirements
+from . import intents
 from .remote_site import wait_until
-from .support import make_plan, needs_nft, run_shell
+from .support import make_plan, mark_lab_test, needs_nft, run_shell
 
 
 def run(line, text=""):
@@ -39,8 +37,7 @@ def test_difference_shows_found_and_expected_value(expected, output, difference)
     assert expected.describe_difference(output) == difference
 
 
-@pytest.mark.lab
-@needs_lab
+@mark_lab_test()
 def test_forwarding_undo_restores_dependent_setting():
     step = make_forwarding_step(["lo"])
     off = "net.ipv4.conf.all.forwarding=0 net.ipv4.conf.all.accept_redirects=0"
@@ -51,7 +48,7 @@ def test_forwarding_undo_restores_dependent_setting():
 
 def test_connection_tracking_module_is_loaded_and_unloaded(tmp_path):
     """Settings of an absent module cannot be recorded, and vanish with the module."""
-    intent = with_requirements(make_nat44(), sessions=1000)
+    intent = intents.with_requirements(intents.make_nat44(), sessions=1000)
     plan = make_plan("nftables", intent, ssh={"host": "dut.example.net"})
     commands = [step.command for step in plan.steps]
     (number,) = [n for n, c in enumerate(commands) if "modprobe nf_conntrack" in c]
@@ -115,11 +112,9 @@ def test_ended_daemon_shows_end_of_log(tmp_path):
     assert "no space left" in run(step.check.command)
 
 
-@pytest.mark.lab
-@needs_lab
-@needs_nft
+@mark_lab_test(needs_nft)
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
-    driver, intent = make_driver("nftables66", {}), Nat66().make_dut_intent()
+    driver, intent = make_driver("nftables66", {}), intents.make_intent("nat66")
     facts = driver.make_example_facts(intent)
     change = driver.find_live_change(intent, facts)
     plan = driver.plan(intent, facts)

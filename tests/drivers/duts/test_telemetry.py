@@ -93,7 +93,9 @@ def test_output_is_parsed(name, snapshot):
     assert parse(read_captured(text) if text.endswith((".txt", ".json")) else text) == snapshot
 
 
-def test_non_linux_system_is_rejected():
+def test_device_that_is_unknown_is_rejected():
+    with expect_error("missing-driver"):
+        check_has_driver(resolve_setup(plugin="siit"))
     with expect_error("wrong-system"):
         parse_linux_facts({"system": "Darwin 23.1"}, "")
     with expect_error("unexpected-answer"):
@@ -115,11 +117,6 @@ def test_process_reading_includes_children(tmp_path):
     threads = {name.partition(".")[0] for name in reading.parse(output)} - {"quota"}
     assert {str(leader.pid), child} < threads
     assert len(threads) == 3
-
-
-def test_watching_device_without_driver_is_rejected():
-    with expect_error("missing-driver"):
-        check_has_driver(resolve_setup(plugin="siit"))
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -246,13 +243,17 @@ def test_packets_not_sent_by_nat46_are_counted():
 
 
 def test_user_figure_names_set_loss_reason():
-    watch = {"ring": "echo drops=7 refused_ports=2 missed=3", "dropped": "echo 5"}
-    readings = get_readings("command", intents.ROUTER4, watch=watch)
-    ring, one = readings["ring"], readings["dropped"]
-    figures = ring.parse("drops=7 refused_ports=2 missed=3")
-    reasons = [ring.find_loss_reason(figure) for figure in figures]
-    assert reasons == [LossReason.QUEUE, LossReason.TABLE_FULL, None]
-    assert [one.find_loss_reason(f) for f in one.parse("5")] == [LossReason.QUEUE]
+    readings = get_readings("command", intents.ROUTER4, watch={"ring": "x", "dropped": "x"})
+    for name, text, reasons in (
+        (
+            "ring",
+            "drops=7 refused_ports=2 missed=3",
+            [LossReason.QUEUE, LossReason.TABLE_FULL, None],
+        ),
+        ("dropped", "5", [LossReason.QUEUE]),
+    ):
+        figures = readings[name].parse(text)
+        assert [readings[name].find_loss_reason(figure) for figure in figures] == reasons
 
 
 def test_runtime_of_two_threads_is_parsed():

@@ -20,15 +20,12 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample, summarize_samples
 from v6t.drivers.lab.setup import Bed
-from v6t.plugins.map_ce import LwB4
-from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 from . import intents
 from .bench import EQUAL_OCTETS, TRANSLATION, Port, measure_traffic_classes, open_bed, open_bench
-from .cases import B4
 from .support import in_lab
 
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
@@ -307,8 +304,8 @@ def read_vpp_state(cli):
 @pytest.mark.parametrize(("intent", "options"), [
     (intents.ROUTER4, {}), (intents.make_paper_mape(), {}), (intents.make_mapt(), {}),
     (intents.make_lwaftr(), {}), (intents.make_nat44(), {}), (intents.make_nat44(), {"nat44": "ei"}),
-    (intents.make_nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
-    (B4, {}),
+    (intents.make_nat64("64:ff9b::/96"), {}), (intents.make_intent("nptv6"), {}), (intents.make_intent("lwb4"), {}),
+    (intents.B4, {}),
 ])  # fmt: skip
 def test_running_vpp_is_restored(intent, options):
     with start_foreign_vpp(intent, **options) as (session, _, cli):
