@@ -36,22 +36,12 @@ def make_paper_mape() -> DeviceIntent:
 
 
 def make_mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceIntent:
-    mape = make_paper_mape()
-    (first,) = mape.configuration.rules
-    rules = [{**first.model_dump(), "ipv6_prefix": rule}]
-    left = replace(mape.left, routes={rule: "2001:db8:6::2"})
-    configuration = families.MapTRelayConfig(rules=rules, dmr=dmr, lowest_ipv6_mtu=1280)
-    return replace(mape, technology="mapt-br", configuration=configuration, left=left)
+    return make_intent("mapt-br", psid_offset=0, rule_ipv6=rule, dmr=dmr)
 
 
 def make_lwaftr() -> DeviceIntent:
-    mape = make_paper_mape()
-    table = families.GeneratedTable(
-        softwires=4, ipv4_pool="192.0.2.80/31", b4_prefix="2001:db8:b400::/40", psid_len=1, psid_offset=0
-    )  # fmt: skip
-    configuration = families.LwAftrConfig(table=table, br_address="2001:db8:6::1")
-    left = replace(mape.left, routes={"2001:db8:b400::/40": "2001:db8:6::2"})
-    return replace(mape, technology="lwaftr", configuration=configuration, left=left)
+    shares = {"ipv4_pool": "192.0.2.80/31", "psid_len": 1, "psid_offset": 0}
+    return make_intent("lwaftr", softwires=4, **shares)
 
 
 def make_nat44() -> DeviceIntent:

@@ -170,8 +170,14 @@ def make_frames(
     """Return input frames of every class, direction and size, with and without the DF bit."""
     all_batches: list[Batch] = []
     for df in dfs:
-        technology = base.make_technology(**{**values, "df": df})
-        learned = _learn_connections(technology) if technology.stateful else None
+        technology: Any = base.make_technology(**{**values, "df": df})
+        learned = None
+        if technology.stateful:
+            public, server = technology.params.public_pool, technology.params.responder
+            row = (
+                public.first.packed + server.packed + public.ports.min.to_bytes(2, "big") + b"\0\7"
+            )
+            learned = np.tile(np.frombuffer(row, dtype=np.uint8), (ROWS, 1))
         for size in sizes[: 1 if technology.stateful else 2]:
             opening: Any = None
             with suppress(UsageError):
@@ -183,12 +189,6 @@ def make_frames(
                     opening = batches[0] if opening is None else opening
                     all_batches += [(direction, rows, opening, learned) for rows in batches]
     return all_batches
-
-
-def _learn_connections(technology: Any) -> Any:
-    public, server = technology.params.public_pool, technology.params.responder
-    row = public.first.packed + server.packed + public.ports.min.to_bytes(2, "big") + b"\0\7"
-    return np.tile(np.frombuffer(row, dtype=np.uint8), (ROWS, 1))
 
 
 def compute_output(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:

@@ -31,12 +31,6 @@ from .support import write_testbed
 STATE_DIRECTORY = "/run/v6t"
 # Connection settings that virtual machines sustain, too.
 CONNECTIONS = {"count": 200, "rate_cps": 500, "wait_ms": 500}
-# Silence after which a device rolls back in these tests [s].
-SILENCE_S = 4
-# The same for emulated machines, where two logins take long [s].
-SILENCE_VM_S = 30
-# Deadline of logins to machines that are not emulated [s].
-CONNECT_DEADLINE_S = 5
 # Prints the state of a machine that v6t may change.
 _SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
@@ -179,17 +173,15 @@ class Site:
         return f"{STATE_DIRECTORY}/part-{name}" if is_second else STATE_DIRECTORY
 
 
-TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
-VM_OPTIONS = {"undo_after_s": SILENCE_VM_S}
+VM_OPTIONS = {"undo_after_s": 30}  # two logins to an emulated machine take long
 _REFERENCE = Part("reference")
 _NAPT, _CLAT, _MAP_T_CE = (
-    Part("nftables", "ce"), Part("tayga", "ce"), Part("tayga", "ce", "ce", TAYGA_OPTIONS)
+    Part("nftables", "ce"), Part("tayga", "ce"), Part("tayga", "ce", "ce", {"queue_length": 5000, "mend_checksums": True})
 )  # fmt: skip
 _VPP, _VPP_CE, _SNABB = Part("vpp", "pe"), Part("vpp", "ce", "ce"), Part("snabb-lwaftr", "pe")
 _JOOL = {machine: Part("jool", machine, "", VM_OPTIONS, JOOL) for machine in ("ce", "pe")}
 # Few test machines have the kernel module, so it runs in a virtual machine.
 _TUNNEL = Part("ip6-tunnel", "vm", "", VM_OPTIONS, TUNNEL)
-_SHORT_RULE = {"rule_ipv6": "2001:db8:ce::/48"}
 SITES = {
     "464xlat": Site("464xlat", {"clat": _CLAT, "plat": Part("tayga-nftables", "pe")}),
     "464xlat, one machine": Site("464xlat", {"clat": _CLAT, "plat": Part("tayga-nftables", "ce", "plat")}),
@@ -199,7 +191,7 @@ SITES = {
     "lw4o6, Snabb": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": _SNABB}),
     "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": _VPP}),
     "map-t, CE on one machine": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _REFERENCE}),
-    "map-t, VPP": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _VPP}, _SHORT_RULE),
+    "map-t, VPP": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _VPP}, {"rule_ipv6": "2001:db8:ce::/48"}),
     "ds-lite": Site("ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Part("nftables", "pe")}),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": _VPP}),
     "ds-lite, VPP twice": Site("ds-lite", {"b4": Part("vpp", "ce"), "aftr": _VPP}),
@@ -276,8 +268,8 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
         for name, place in site.machine_parts.items():
             login: dict[str, Any] = {"lab": servers[place.machine].name, "netns": place.netns}
             if not place.virtual:
-                login["connect_deadline_s"] = CONNECT_DEADLINE_S
-            options = {"undo_after_s": SILENCE_S, **place.options}
+                login["connect_deadline_s"] = 5
+            options = {"undo_after_s": 4, **place.options}
             row = matrix.Row(place.driver, "", "", options=options)
             parts[name]["options"] = {**row.driver_options, "ssh": login}
         write_testbed(path, "chain", parts=parts)

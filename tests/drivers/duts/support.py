@@ -33,8 +33,9 @@ def mark_lab_test(*conditions):
 MISSING = sshserver.find_missing()
 needs_sshd = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 over_ssh = [pytest.mark.lab, needs_sshd]
-NFT = shutil.which("nft", path="/usr/sbin:/sbin")
-needs_nft = pytest.mark.skipif(NFT is None, reason="needs nftables")
+needs_nft = pytest.mark.skipif(
+    not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables"
+)
 # Step of the command driver that adds an interface.
 DUMMY = {
     "command": "ip link add v6tdummy type veth peer name v6tpeer", "why": "an interface",
@@ -72,10 +73,11 @@ def needs_device(name, *, over_ssh=False):
     return pytest.mark.skipif(missing is not None, reason=f"needs {missing}")
 
 
-def write_testbed(path, driver, **options):
-    """Write a testbed file with the embedded tester, whose capacity is not measured; return its path."""
+def write_testbed(path, driver, tester=None, **options):
+    """Write a testbed file, by default with the embedded tester on a slow medium; return its path."""
     dut = {"driver": driver, "options": options}
-    path.write_text(json.dumps({"tester": {"kind": "embedded"}, "line_rate": "1M", "dut": dut}))
+    bed = {"tester": tester or {"kind": "embedded"}, "line_rate": "1M", "dut": dut}
+    path.write_text(json.dumps(bed))
     return path
 
 

@@ -84,7 +84,6 @@ def test_recursor_versions_with_unknown_settings_are_rejected():
 
 RUNNING, EI = {"start": False}, {"nat44": "ei"}
 OLD_TAYGA = {"version": "0.9.2-8"}
-VPP_EI = {**RUNNING, **EI}
 MAPE, NAT44, NAT64 = intents.make_paper_mape(), intents.make_nat44(), intents.make_nat64()
 MAPT, MAPT_CE = (
     intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96"),
@@ -175,7 +174,7 @@ REJECTED = [
     ("tayga", intents.make_intent("siit", **PREFIX, ipv4_hosts={"first": "10.9.9.9"}), {"ipv4_addr": "10.9.9.9"}, {}, "address-conflict", []),
     *(("tayga-nftables", intents.make_intent("nat64", **params), {}, {}, "address-conflict", [])
       for params in ({"pool_first": "192.168.255.2"}, RIGHT_NETWORK_IN_POOL)),
-    ("vpp", NAT44, VPP_EI, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat44_ei_plugin.so { enable }"]),
+    ("vpp", NAT44, {**RUNNING, **EI}, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat44_ei_plugin.so { enable }"]),
     ("vpp", NAT64, RUNNING, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat64_plugin.so { enable }"]),
     ("vpp", LWB4, RUNNING, {"sections": {**LOADED, "ipip": "show: unknown input `ipip tunnel'"}},
      "plugin-not-loaded", ["plugin ipip_plugin.so { enable }"]),
@@ -249,7 +248,6 @@ def format_steps(plan):
 
 
 ONE_CE = {**parameter_values.NO_EA_BITS, "psid": 0x34, "iid_format": "draft"}
-CHAINED_TAYGA = {"parts": {"ce": {"driver": "tayga"}}}
 POOL = {"pool4": ["198.19.0.1", "198.19.0.2"], "ports": (2000, 2999)}
 
 
@@ -279,7 +277,7 @@ def with_sessions(intent, sessions):
     ("vpp", intents.make_intent("mape-br", **ONE_CE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
     ("nat46", intents.make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
     ("nat46", MAPT_CE, {}, "local.style MAP "),
-    ("chain", intents.make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA, "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
+    ("chain", intents.make_intent("ipv4aas", variant="map-t", iid_format="draft"), {"parts": {"ce": {"driver": "tayga"}}}, "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
     ("tayga-nftables", NAT64, {"ipv4_addr": "10.9.9.9"}, "ipv4-addr 10.9.9.9"),
     ("tayga", intents.make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6"}, "offlink-mtu 1500\n"),
     ("tayga", intents.make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6-16"}, "offlink-mtu 1500\n"),
@@ -408,12 +406,9 @@ def test_nat46_version_is_module_checksum(tmp_path):
     assert versions == [f"module {digest} (SHA-256)", "unknown", "unknown"]
 
 
-def test_vpp_version_is_parsed():
+def test_vppctl_is_next_to_program_and_prints_version():
     sections = {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
     assert make_driver("vpp", RUNNING).parse_facts(sections).version == "26.06-release"
-
-
-def test_vppctl_is_next_to_program():
     options = {"program": "/opt/vpp/bin/vpp"}
     assert make_driver("vpp", options).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
     remote = {"ssh": {"host": "dut"}}

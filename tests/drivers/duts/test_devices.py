@@ -82,9 +82,8 @@ def test_former_addresses_are_restored(router):
 
 # the kernel removes neighbor entries with the address of an interface for IPv4 only
 HOSTS = ("192.0.2.2", "192.0.2.3", "2001:db8::2", "2001:db8::3")
-HOST_MACS = dict.fromkeys(HOSTS, "02:00:00:00:00:01")
-ROUTES = {"198.51.100.0/24": "192.0.2.2"}
-SIDE = LinkIntent(["192.0.2.1/24", "2001:db8::1/64"], HOST_MACS, ROUTES)
+SIDE = LinkIntent(["192.0.2.1/24", "2001:db8::1/64"], dict.fromkeys(HOSTS, "02:00:00:00:00:01"),
+                  {"198.51.100.0/24": "192.0.2.2"})  # fmt: skip
 TUN = make_object_step(
     "ip tuntap add dev tun9 mode tun", "ip link del tun9", "a TUN interface",
     read=linux.make_show_link_command("tun9"), expected=expect_words("tun9"),
@@ -109,8 +108,9 @@ KERNEL_STATE = (
     "ip -o addr | grep -v fe80; ip route; ip neigh show nud permanent; ip -o link | cut -d' ' -f2-5; "
     "sysctl net.ipv4.conf.all.rp_filter; nft list ruleset"
 )
-RP_FILTER = {"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}
-SYSCTL = linux.make_sysctl_step(RP_FILTER, "x")
+RP_FILTER = linux.make_sysctl_step(
+    {f"net.ipv4.conf.{name}.rp_filter": 2 for name in ("left", "all")}, "x"
+)
 
 
 @pytest.mark.parametrize(("steps", "removal"), [
@@ -121,7 +121,7 @@ SYSCTL = linux.make_sysctl_step(RP_FILTER, "x")
     (SIDE_STEPS, "ip link set left down; ip link set left up"),
     ([linux.make_link_up_step("cable")], "ip link set cable down"),
     ([linux.make_mtu_step("left", 1400)], "ip link set left mtu 1300"),
-    ([SYSCTL], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
+    ([RP_FILTER], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
     ([TUN, linux.make_mtu_step("tun9", 1400), linux.make_link_up_step("tun9")], "ip link del tun9"),
     ([TABLE], "nft delete table ip v6t"),
 ])  # fmt: skip

@@ -105,10 +105,6 @@ def two_step_dut(make_dut):
     return make_dut("command", base=False, steps=[DUMMY, FORWARDING])
 
 
-def read_state(server):
-    return server.shell(STATE)
-
-
 def read_status(dut):
     return json.loads(dut("status", "--json").out)
 
@@ -116,10 +112,10 @@ def read_status(dut):
 @mark_device_test
 def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
     nat44 = ("--plugin", "nat44")
-    before = read_state(server)
+    before = server.shell(STATE)
     assert "not configured by v6t" in dut("status", *nat44).out
     assert "to change" in get_step_states(dut("compare", *nat44, "--json", status=7)).values()
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
     dut("commit", *nat44)
     assert "snat to 198.19.0.1" in server.shell("nft list table ip v6t")
     states = get_step_states(dut("compare", *nat44, "--json"))
@@ -134,7 +130,7 @@ def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
     assert "has no sessions" in dut("flush", *nat44).out
     assert "connections: undone" in dut("rollback").out  # without the technology
     assert "nothing" in dut("rollback").out
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
 
 
 def get_step_states(result):
@@ -143,12 +139,12 @@ def get_step_states(result):
 
 @mark_device_test
 def test_unconfirmed_commit_is_rolled_back(server, two_step_dut):
-    before = read_state(server)
+    before = server.shell(STATE)
     two_step_dut("commit", *ROUTER, "--revert-in", "2")
     wait_until(server.get_path("/run/v6t/guard/fired").exists, "the rollback timer")
     assert two_step_dut("confirm", status=4).code == "rollback-timer-failed"
     two_step_dut("rollback")
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
 
 
 @mark_device_test
@@ -212,9 +208,9 @@ def test_compare_and_status_work_without_lock(server, dut):
     held = server.console.hold(build_lock_script("/run/v6t", "alice@elsewhere process 1"))
     assert held.read_line(10) == "locked"
     dut("compare", "--plugin", "nat44", status=7)
-    before = read_state(server)
+    before = server.shell(STATE)
     assert "alice@elsewhere" in dut("commit", "--plugin", "nat44", status=4).err
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
     assert read_status(dut)["lock"] == "alice@elsewhere process 1"
     held.release()
     wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")
@@ -227,12 +223,12 @@ def test_compare_and_status_work_without_lock(server, dut):
 ])  # fmt: skip
 def test_foreign_table_is_not_changed(ruleset, code, server, dut):
     server.shell(f"nft '{ruleset}'")
-    before = read_state(server)
+    before = server.shell(STATE)
     if code == "foreign-configuration":
         result = dut("compare", "--plugin", "nat44", "--json", status=7)
         assert "belongs to another owner" in get_step_states(result).values()
     assert dut("commit", "--plugin", "nat44", status=4).code == code
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
     server.shell("nft flush ruleset")
 
 

@@ -37,8 +37,6 @@ LIMIT_S = dict.fromkeys(CUTS, 3)
 DEFAULT_LIMIT_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
 DNS64 = intents.make_intent("dns64")
-# With filters, and a route that changes during the measurement.
-MODIFIED = intents.with_requirements(intents.ROUTER4, filters=25, route_updates=True)
 # Intent by driver name, with an optional variant after a comma.
 DEVICES = {
     "linux-router": intents.ROUTER4,
@@ -47,7 +45,10 @@ DEVICES = {
     "tayga": intents.SIIT,
     "tayga-nftables": intents.make_nat64(),
     **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), DNS64),
-    "linux-router, modified": MODIFIED,
+    # with filters, and a route that changes during the measurement
+    "linux-router, modified": intents.with_requirements(
+        intents.ROUTER4, filters=25, route_updates=True
+    ),
     "ip6tables-npt": intents.make_intent("nptv6"),
     "nftables66": intents.make_intent("nat66"),
 }
@@ -67,10 +68,20 @@ EXCLUDED_DRIVERS = {
 }
 # Drivers tested at one site, because their programs share huge pages, a name in /tmp, or a polling core.
 ALONE = ("snabb-lwaftr", "vpp")
-FAULTS = (
-    "the session is killed", "sshd is killed", "the route is cut", "the disk is full",
-    "the disk is read-only",
-)  # fmt: skip
+INJECTIONS = {
+    "the session is killed": lambda site: site.device.kill_sessions(),
+    "sshd is killed": lambda site: site.device.shell(f"kill $(cat /run/sshd.pid); {sshserver.KILL_SESSIONS}"),
+    "the route is cut": lambda site: site.cut_route(),
+    "the disk is full": lambda site: site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true"),
+}  # fmt: skip
+FAULTS = (*INJECTIONS, "the disk is read-only")
+# What an operator would do.
+REPAIRS = {
+    "sshd is killed": lambda site: site.device.listen(),
+    "the route is cut": lambda site: site.restore_route(),
+    "the disk is full": lambda site: site.device.shell(f"rm -f {DISK}/filler"),
+    "the disk is read-only": lambda site: site.device.shell(f"mount -o remount,rw {DISK}"),
+}
 SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[s]nabb|[v]pp"
 STATE = (
     remote_site.STATE
@@ -149,14 +160,8 @@ def read_state(site):
 
 
 def inject(site, fault, session):
-    if fault == "the session is killed":
-        site.device.kill_sessions()
-    elif fault == "sshd is killed":
-        site.device.shell(f"kill $(cat /run/sshd.pid); {sshserver.KILL_SESSIONS}")
-    elif fault == "the route is cut":
-        site.cut_route()
-    elif fault == "the disk is full":
-        site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true")
+    if fault in INJECTIONS:
+        INJECTIONS[fault](site)
     else:
         line = f"mount -o remount,ro {DISK} 2>&1"
         loop = f"for i in $(seq 20); do error=$({line}) && exit 0; sleep 0.1; done; echo $error"
@@ -170,18 +175,6 @@ def is_settled(site):
     """Check without a process whether the device's timer is absent or has fired."""
     timer = Path(f"/proc/{site.device.pid}/root{DISK}/v6t/guard")
     return not timer.exists() or (timer / "fired").exists()
-
-
-def repair(site, fault):
-    """Repair the fault as an operator would."""
-    if fault == "the disk is full":
-        site.device.shell(f"rm -f {DISK}/filler")
-    elif fault == "the disk is read-only":
-        site.device.shell(f"mount -o remount,rw {DISK}")
-    elif fault == "the route is cut":
-        site.restore_route()
-    elif fault == "sshd is killed":
-        site.device.listen()
 
 
 def make_matrix_driver(name, options):
@@ -263,7 +256,8 @@ def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypa
         # without a login, the device's timer restores it, unless nothing was changed yet
         wait_until(lambda: is_settled(site), "the device's own timer", 60)
         assert read_state(site) == before
-    repair(site, fault)
+    if fault in REPAIRS:
+        REPAIRS[fault](site)
     if read_state(site) != before:
         error = error or "nothing failed, so the device stays configured"
         if fault in CUTS:

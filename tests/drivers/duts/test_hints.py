@@ -121,15 +121,12 @@ def test_capabilities_combine_technologies_of_driver(driver, row, value):
     assert dict(compatibility.list_capabilities(driver)).get(row) == value
 
 
-def test_plugins_command_shows_driver_capabilities():
+def test_plugins_plan_and_doctor_show_driver_capabilities(tmp_path):
     table = json.loads(v6t("plugins", "--drivers", "jool", "--json").out)["jool"]
     assert table["settings"] == "lowest_ipv6_mtu, udp_timeout_s"
     assert {"tayga", "vpp"} <= json.loads(v6t("plugins", "--drivers", "--json").out).keys()
     assert "  settings     lowest_ipv6_mtu\n" in v6t("plugins", "--drivers", "tayga").out
     expect_refusal(v6t("plugins", "--drivers", "--check", "jool"), "conflicting-options")
-
-
-def test_plan_and_doctor_show_driver_capabilities(tmp_path):
     plan = v6t("run", "--plugin", "nat64", "--dut", "jool", "--dry-run", "-v").out
     assert "\n  settings     udp_timeout_s\n" in plan
     bed = tmp_path / "bed.yaml"

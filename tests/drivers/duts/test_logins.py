@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import threading
+from contextlib import closing
 from functools import partial
 from unittest.mock import Mock
 
@@ -30,14 +31,12 @@ SECRET = "correct horse"  # noqa: S105
 def open_on_loopback(server, **options):
     """Log in over TCP from the device's network namespace."""
     transport = SshTransport(SshOptions(**options))
-    with in_network_of(server.pid):
+    with in_network_of(server.pid), closing(transport):
         try:
             transport.open()
             return transport.run("echo in; echo $SSH_CONNECTION").out
         except V6tError as exc:
             return f"{type(exc).__name__}: {exc.message} | {exc.hint}"
-        finally:
-            transport.close()
 
 
 CLIENT = "Host relay\n  HostName localhost\n  ProxyJump 127.0.0.1\nHost *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"

@@ -207,18 +207,16 @@ def test_bridge_over_vlan_is_followed_to_interface():
     assert set(find("bond0.7")) == {"bond0.7", "bond0", "eth0", "eth1"}
 
 
-def survey_path(tmp_path, answers):
+def survey_path(answers):
     """Run the survey with a fake ``ip`` that has only these answers."""
     cases = "".join(f"'{words}') printf '%s\\n' '{out}';;\n" for words, out in answers.items())
-    fake = tmp_path / "ip"
-    fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')
-    fake.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SSH_CONNECTION": SESSION}
-    result = run_shell(management_path.make_survey_command(), check=False, env=env)
+    fake = f'ip() {{ case "$*" in\n{cases}*) return 2;;\nesac; }}\n'
+    env = {"PATH": "/usr/bin:/bin", "SSH_CONNECTION": SESSION}
+    result = run_shell(fake + management_path.make_survey_command(), check=False, env=env)
     return [line for line in result.stdout.splitlines() if not line.startswith("nameserver")]
 
 
-def test_routes_of_vrf_are_surveyed(tmp_path):
+def test_routes_of_vrf_are_surveyed():
     answers = {
         "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue master red state UP",
@@ -227,7 +225,7 @@ def test_routes_of_vrf_are_surveyed(tmp_path):
         "-o -4 route show default vrf red": "default via 10.8.8.1 dev mgmt",
         "-o -4 route get fibmatch 10.8.8.1 oif mgmt vrf red": "10.8.8.0/24 dev mgmt table 10",
     }
-    output = survey_path(tmp_path, answers)
+    output = survey_path(answers)
     assert output == [
         "vrf red",
         "client 10.9.9.2 matched default via 10.8.8.1 dev mgmt table 10",
@@ -236,14 +234,14 @@ def test_routes_of_vrf_are_surveyed(tmp_path):
     assert management_path.parse_management_path(SESSION, "\n".join(output), ["mgmt"]).vrf == "red"
 
 
-def test_survey_works_without_fibmatch(tmp_path):
+def test_survey_works_without_fibmatch():
     answers = {
         "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue state UP",
         "-o -4 route get 10.9.9.2": "10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2",
     }
-    output = survey_path(tmp_path, answers)
-    assert output == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
+    expected = ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
+    assert survey_path(answers) == expected
 
 
 @pytest.mark.parametrize("command", [

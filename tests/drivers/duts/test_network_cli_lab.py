@@ -19,7 +19,6 @@ from .remote_site import wait_until
 from .support import SHORT_RUN, in_lab, over_ssh, run_shell, run_v6t, write_testbed
 
 pytestmark = [*in_lab, *over_ssh, pytest.mark.slow]
-INTENT = intents.ROUTER6
 
 
 @pytest.fixture(scope="module", params=list(DIALECTS))
@@ -54,7 +53,7 @@ def make_options(server, directory, changes):
 @contextmanager
 def open_session(server, directory, **changes):
     driver = NetworkCliDriver(make_options(server, directory, changes))
-    with closing(CliSession(driver, server.login(), INTENT, directory / "run")) as session:
+    with closing(CliSession(driver, server.login(), intents.ROUTER6, directory / "run")) as session:
         session.open()
         yield session
 

@@ -159,10 +159,12 @@ def test_empty_output_satisfies_no_check():
         assert wrong == [], name
 
 
-def test_survey_reads_version_boot_and_user():
+def test_survey_reads_version_boot_user_and_forward_chain():
     for name, driver, _ in DEVICE_PLANS:
         shell = {"boot", "user"} if driver.session_type is None else set()
         assert {"version", *shell} <= set(driver.get_survey_commands()), name
+    commands = plan_case("nftables66-nat66")[0].get_survey_commands()
+    assert commands["forward"] == "nft list chain ip6 filter FORWARD"
 
 
 def test_flush_is_checked_and_stateful_devices_have_one():
@@ -188,13 +190,16 @@ def test_telemetry_accepts_empty_and_invalid_output():
             assert isinstance(dict(reading.parse("no: such = thing\n1 2\n")), dict)
 
 
-def test_management_interface_is_rejected():
+def test_plan_without_root_or_for_management_interface_is_rejected():
     """The options of a VPP that is already running, and of some others, name no kernel interfaces."""
     for name, driver, _ in PLANS:
+        intent, facts = CASE_BY_NAME[name].intent, plan_case(name)[1]
+        if isinstance(driver, LinuxDriver):
+            with expect_error("not-root"):
+                driver.plan(intent, replace(facts, is_root=False))
         is_running_vpp = driver.name == "vpp" and not driver.options.starts_vpp
         if is_running_vpp or name == "snabb-lwaftr-pci" or driver.name in ("network-cli", "chain"):
             continue
-        intent, facts = CASE_BY_NAME[name].intent, plan_case(name)[1]
         for side in ("left", "right"):
             port, mac = getattr(driver.options, side), getattr(intent.links, side).dut_mac
             interfaces = {port: Interface(mac), **facts.interfaces}
@@ -239,24 +244,11 @@ def test_disk_space_check_counts_existing_cache(tmp_path):
         plan(190 << 10)
 
 
-def test_plan_without_root_is_rejected():
-    for name, driver, _ in PLANS:
-        if isinstance(driver, LinuxDriver):
-            facts = replace(plan_case(name)[1], is_root=False)
-            with expect_error("not-root"):
-                driver.plan(CASE_BY_NAME[name].intent, facts)
-
-
 def test_neighbor_table_is_enlarged():
     many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     (room,) = [s for s in make_plan("linux-router", intent).steps if "gc_thresh3" in s.command]
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
-
-
-def test_survey_reads_forward_chain_of_ipv6():
-    commands = plan_case("nftables66-nat66")[0].get_survey_commands()
-    assert commands["forward"] == "nft list chain ip6 filter FORWARD"
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf"])

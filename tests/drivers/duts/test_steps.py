@@ -190,14 +190,12 @@ def list_group(leader):
 
 
 def test_stop_of_unresponsive_process_fails(file):
-    process = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
-    file.write_text(f"{process.pid}\n")
-    try:
-        assert stop(file, "sh", "sleep() { :; }; ").wait(60) != 0
-        assert file.read_text() == f"{process.pid}\n", "the next attempt needs the process ID"
-    finally:
+    with subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]) as process:
+        file.write_text(f"{process.pid}\n")
+        status = stop(file, "sh", "sleep() { :; }; ").wait(60)
         process.kill()
-        process.wait()
+    assert status != 0
+    assert file.read_text() == f"{process.pid}\n", "the next attempt needs the process ID"
 
 
 def test_background_command_needs_writable_pid_file(tmp_path):

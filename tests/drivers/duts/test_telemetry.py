@@ -256,13 +256,10 @@ def test_user_figure_names_set_loss_reason():
         assert [readings[name].find_loss_reason(figure) for figure in figures] == reasons
 
 
-def test_runtime_of_two_threads_is_parsed():
+def test_vpp_figures_of_several_threads_are_read():
     runtime = read_captured("vpp-show-runtime.txt")
     two = vpp_outputs.parse_runtime(f"Thread 0 vpp_main\n{runtime}Thread 1 vpp_wk_0\n{runtime}")
     assert two["thread1.node.ip4-map.calls"] == two["thread1.node.ip4-map.vectors"] == 30
-
-
-def test_nat44_ei_table_is_the_sum_of_its_threads():
     line = "[0 @ {}]: {} packets /nat44-ei/total-sessions\n"
     dumped = "".join(line.format(*row) for row in enumerate((0, 12, 30)))
     reading = get_readings("vpp", intents.make_nat44(), nat44="ei")["table"]

@@ -86,7 +86,6 @@ WITHOUT_SESSIONS = make_samples(
     VPP, 2, {"table": FULL_TABLE, "errors": {"reasons": 1.0}},
     errors={"nat64-in2out: no translation": 90.0},
 )  # fmt: skip
-LOSSY = sample_kernel(0, 60, dropped=90)
 SNABB_RULES = {"drop-no-source-softwire-ipv6-packets": 90.0, "drop-all-ipv6-iface-packets": 90.0}
 # Expected limit, samples, and further arguments of judge_device.
 VERDICTS = {
@@ -135,7 +134,7 @@ VERDICTS = {
     "few stray frames": ("tester", sample_kernel(0, 0, dropped=9, name="rx.dropped"), {"tester_limit": TESTER}),
     "too many drops for stray frames": ("cpu", sample_kernel(0, 0, dropped=90, name="rx.dropped"), {"tester_limit": TESTER, "lost": 100}),
     # the tester may run on the device's cores
-    "shared cores": ("unknown", LOSSY, {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
+    "shared cores": ("unknown", sample_kernel(0, 60, dropped=90), {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
     # cores that poll
     "polling Snabb": ("unknown", sample_polling(SNABB), {"lost": 0}),
     "Snabb ingress drops": ("cpu", sample_polling(SNABB, snabb={"ingress-packet-drops": 90.0}), {"lost": 270}),

@@ -120,19 +120,15 @@ def start_bare_device(intent):
         yield dut._make_transport(), lab
 
 
-def list_commands(text):
-    """Return the commands of a printed plan up to the flush, without comments."""
-    lines = text.partition("# between trials")[0].splitlines()
-    return "\n".join(line for line in lines if not line.startswith("#"))
-
-
 def test_printed_plan_produces_frame_of_mapperf_paper():
     """A shell runs the printed commands; the frame is that of the paper's figure 8."""
     words = ("--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0")
     result = v6t("dut", "plan", *words, "--set-dut", f"program={PROGRAM}")
     assert result.status == 0, result.err
+    lines = result.out.partition("# between trials")[0].splitlines()
+    commands = "\n".join(line for line in lines if not line.startswith("#"))
     with start_bare_device(intents.make_paper_mape()) as (shell, lab):
-        assert shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out)).status == 0
+        assert shell.run("mkdir -p /run/v6t; cat >/run/plan", commands).status == 0
         plan = shell.run("sh /run/plan")
         assert (plan.status, plan.err) == (0, "")
         left, right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
