@@ -56,12 +56,10 @@ BASES = (
     Base("dslite-aftr"), Base("dslite-aftr", ONE_SOFTWIRE), Base("ipv4-router"), Base("ipv6-router"),
     *(Base("ipv4aas", {"variant": v}) for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")),
     Base("lwaftr", {"softwires": 64}), Base("lwb4"),
-    Base("mape-br"), Base("mape-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
-    Base("mape-ce"), Base("mape-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
-    Base("mape-ce", ONE_CE),
-    Base("mapt-br"), Base("mapt-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
-    Base("mapt-ce"), Base("mapt-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
-    Base("mapt-ce", ONE_CE),
+    *(Base(plugin, params) for plugin in ("mape-br", "mapt-br")
+      for params in ({}, {**NO_EA_BITS, "psid": 0x34, "ces": 1})),
+    *(Base(plugin, params) for plugin in ("mape-ce", "mapt-ce")
+      for params in ({}, {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}, ONE_CE)),
     Base("nat44"), Base("nat44", MANY_CONNECTIONS), Base("nat46"), Base("nat64"), Base("nat66"),
     Base("nptv6"), Base("siit"), Base("siit", {"prefix": "2001:db8:64::/96"}),
     Base("siit", {"eam": (), "prefix": "2001:db8:64::/96"}),

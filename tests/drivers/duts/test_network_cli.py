@@ -92,8 +92,7 @@ def test_error_names_rejected_line(reply, line):
 
 
 def test_configured_patterns_replace_defaults():
-    values = {"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"}
-    options = CliOptions.model_validate(values)
+    options = CliOptions(errors=["^NAK"], prompt="^ready> $", pager="^more$")
     assert options.find_error("% Invalid input") == ""
     assert options.find_error("nak 5") == "nak 5"
     assert options.is_prompt("ready> ", "")
@@ -397,8 +396,7 @@ def log_in(monkeypatch, request):
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret")
 
     def start(**options):
-        options = CliOptions.model_validate({"enable": "enable", **options})
-        dialogue = CliTransport(ECHO_LOGIN, options)
+        dialogue = CliTransport(ECHO_LOGIN, CliOptions(**{"enable": "enable", **options}))
         request.addfinalizer(dialogue.close)
         dialogue.open()
         return dialogue
@@ -437,16 +435,13 @@ def test_unknown_prompt_lost_connection_or_interrupt_ends_login(log_in, line, ab
     assert not interrupted.is_alive
 
 
-def test_password_is_tried_once_and_hidden(log_in):
+def test_enable_password_is_tried_once_hidden_and_not_that_of_the_login(log_in, monkeypatch):
     with expect_error("login-refused", mentions="twice") as caught:
         log_in(enable="", open=["twice"])
     assert "s3cret" not in str(caught.value)
     # the device repeats the password
     with expect_error("command-rejected", mentions=f"it was {HIDDEN}"):
         log_in(errors=["^it was"])
-
-
-def test_login_password_is_not_used_for_enable(log_in, monkeypatch):
     monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
     monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
     with expect_error("console-prompt", mentions="enable"):

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -153,10 +153,9 @@ def test_command_with_syntax_error_prevents_commit(command, text, words, open_de
 
 def test_commit_is_rejected_while_chain_part_is_configured(open_device, tmp_path):
     for name, state in (("one", "state"), ("two", "state/part-two")):
-        part = open_device(make_file_step(tmp_path, name), part=name, state=state)
-        part.commit()
-        part.confirm()
-        part.close()
+        with closing(open_device(make_file_step(tmp_path, name), part=name, state=state)) as part:
+            part.commit()
+            part.confirm()
     with expect_error("device-not-restored", mentions="two"):
         open_device(make_file_step(tmp_path, "three")).commit()
     assert list_changes(tmp_path) == ["one", "two"]

@@ -104,13 +104,12 @@ def test_device_that_is_unknown_is_rejected():
 
 def test_process_reading_includes_children(tmp_path):
     """A resolver forks a process per core, and its first process may be the idlest."""
-    pid_file = tmp_path / "pid"
-    script = f"echo $$ >{pid_file}; sleep 60 & sleep 60 & echo $! ready; wait"
+    script = f"echo $$ >{tmp_path}/pid; sleep 60 & sleep 60 & echo $! ready; wait"
     options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    reading = telemetry.make_process_reading(f"{tmp_path}/pid")
     with subprocess.Popen(["sh", "-c", script], **options) as leader:
         try:
             child = leader.stdout.readline().split()[0]
-            reading = telemetry.make_process_reading(str(pid_file))
             output = run_shell(reading.command).stdout
         finally:
             os.killpg(leader.pid, signal.SIGKILL)
