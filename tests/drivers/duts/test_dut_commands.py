@@ -43,12 +43,11 @@ def make_lab_run(place, parts, **flags):
 
 
 ENDED_LABS = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in ("clat", "plat")}
-MAP_T = {"params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "reference"}}
 
 
 @pytest.mark.parametrize(("flags", "parts"), [
     ({"plugin": "nat44", "dut": "nftables"}, [""]),
-    ({"plugin": "ipv4aas", **MAP_T}, ["napt"]),
+    ({"plugin": "ipv4aas", "params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "reference"}}, ["napt"]),
     pytest.param({"plugin": "ipv4aas", "dut_params": ENDED_LABS}, ["clat", "plat"], marks=pytest.mark.lab),
 ])  # fmt: skip
 def test_record_of_ended_lab_device_is_removed(flags, parts, tmp_path):

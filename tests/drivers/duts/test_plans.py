@@ -268,7 +268,6 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
 
 # Drivers that require no program.
 EXEMPT = ("chain", "command", "ip6-tunnel", "linux-router", "nat46", "network-cli", "openbsd-pf")
-
 SURVEY = {"system": "Linux 6.1", "links": "[]", "user": "0"}
 SOURCE = re.compile(
     r"(?:apt-get install [a-z0-9 -]+|see https://[A-Za-z0-9./-]+(?:; Debian has it from 13 on)?)"
@@ -278,7 +277,7 @@ SOURCE = re.compile(
 
 def test_missing_program_error_names_its_source():
     """The error also names the option with the program's path if the driver has one."""
-    for name in (n for n in NAMES if n not in (*EXEMPT, "jool")):
+    for name in set(NAMES) - {*EXEMPT, "jool"}:
         driver = make_driver(name, {})
         programs = tuple(driver.programs)[: 1 if name == "vpp" else None]  # without its client
         rows = [(driver, program) for program in programs]

@@ -172,17 +172,16 @@ def test_process_start_time_is_parsed(line, start, sh):
 
 def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     """OpenBSD has no /proc."""
-    stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    tracked = stub + shell.build_tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
-    process = start(sh, tracked, start_new_session=True)
+    stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
+    tracked = stub + shell.build_tracked_command(str(tmp_path), "sleep 60")
     file = tmp_path / "doing"
-    wait_until(lambda: file.exists() and ":" in file.read_text(), "the process ID")
-    read = stub + shell.build_call("process", "running_process", str(file))
-    pid = run_shell(read, sh=sh, check=False).stdout.strip()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with start(sh, tracked, start_new_session=True) as process:
+        wait_until(lambda: file.exists() and ":" in file.read_text(), "the process ID")
+        read = stub + shell.build_call("process", "running_process", str(file))
+        pid = run_shell(read, sh=sh, check=False).stdout.strip()
+        os.killpg(process.pid, signal.SIGKILL)
     assert pid == str(process.pid)
 
 
