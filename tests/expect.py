@@ -11,13 +11,14 @@ from v6t.base.validation import make_setting_error
 
 
 @contextlib.contextmanager
-def expect_error(code, *, path=None, mentions="", kind=V6tError):
+def expect_error(code, *, path=None, mentions="", hint="", kind=V6tError):
     """Expect an error with a code and, optionally, with the path of a setting.
 
     Args:
         code: code of the error, or of the problem that pydantic reports.
         path: keys and indices of the setting, from the top of the file.
         mentions: a name or number that the message must contain as a word.
+        hint: an option or a command that the hint must contain.
         kind: class of the error; V6tError includes errors of validators and of pydantic.
     """
     with pytest.raises(
@@ -32,6 +33,8 @@ def expect_error(code, *, path=None, mentions="", kind=V6tError):
         assert found.path == tuple(path)
     if mentions:
         assert re.search(rf"(?<!\w){re.escape(mentions)}(?!\w)", str(found))
+    if hint:
+        assert hint in found.hint
 
 
 def expect_refusal(done, code=None, status=2):

@@ -82,12 +82,8 @@ class LabBed:
 @contextmanager
 def open_bed(driver: str, intent, **options):
     dut = LabDut(make_driver(driver, options), intent)
-    bed = Bed(intent.links, dut)
-    try:
-        with closing(LabBed(dut, bed.open())) as device:
-            yield device
-    finally:
-        bed.close()
+    with closing(Bed(intent.links, dut)) as bed, closing(LabBed(dut, bed.open())) as device:
+        yield device
 
 
 def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:

@@ -10,15 +10,6 @@ from v6t.drivers.duts.plan import Plan
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Links
-from v6t.plugins.dns64 import Dns64
-from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
-from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
-from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.plugins.nat44 import Nat66
-from v6t.plugins.nat46 import Nat46
-from v6t.plugins.nptv6 import Nptv6
-from v6t.plugins.router import Ipv6Router
-from v6t.plugins.siit import Clat, ClatParams, Siit, SiitParams
 
 from . import cli_dialects, intents
 
@@ -50,7 +41,6 @@ TUNDRA, TUNDRA_CLAT = (
     {name: override.value for name, override in tundra.PARAMETER_OVERRIDES[plugin].items()}
     for plugin in ("siit", "clat")
 )
-B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 CUSTOM_COMMANDS = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
@@ -63,7 +53,7 @@ CASES = (
     Case("linux-router-ipv4", "linux-router", intents.ROUTER4),
     Case("linux-router-ipv6", "linux-router", intents.ROUTER6),
     Case("linux-router-vlan", "linux-router", replace(intents.ROUTER4, links=VLAN)),
-    Case("linux-router-background", "linux-router", Ipv6Router(links=VLANS_WITH_BACKGROUND).make_dut_intent()),
+    Case("linux-router-background", "linux-router", intents.make_intent("ipv6-router", links=VLANS_WITH_BACKGROUND)),
     Case("linux-router-tuned", "linux-router", intents.ROUTER4, TUNED),
     Case("nftables-nat44", "nftables", intents.make_nat44()),
     Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
@@ -71,19 +61,19 @@ CASES = (
     Case("tayga-siit", "tayga", intents.SIIT),
     Case("tayga-siit-workers", "tayga", intents.SIIT, {"workers": 2}),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.make_nat64()),
-    Case("bind9-dns64", "bind9", Dns64().make_dut_intent()),
-    Case("unbound-dns64", "unbound", Dns64().make_dut_intent(), {"threads": 2}),
-    Case("pdns-recursor-dns64", "pdns-recursor", Dns64().make_dut_intent()),
-    Case("knot-resolver-dns64", "knot-resolver", Dns64().make_dut_intent()),
+    Case("bind9-dns64", "bind9", intents.make_intent("dns64")),
+    Case("unbound-dns64", "unbound", intents.make_intent("dns64"), {"threads": 2}),
+    Case("pdns-recursor-dns64", "pdns-recursor", intents.make_intent("dns64")),
+    Case("knot-resolver-dns64", "knot-resolver", intents.make_intent("dns64")),
     Case("jool-siit", "jool", intents.SIIT),
-    Case("jool-clat", "jool", Clat().make_dut_intent()),
+    Case("jool-clat", "jool", intents.make_intent("clat")),
     Case("jool-nat64-4.1.9", "jool", intents.make_nat64("64:ff9b::/96"), {"version": "4.1.9"}),
     Case("jool-nat64-4.1.15", "jool", intents.make_nat64("64:ff9b::/96"), {"version": "4.1.15"}),
     Case("jool-mapt-br", "jool", intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96")),
-    Case("jool-mapt-ce", "jool", MapTCe().make_dut_intent()),
+    Case("jool-mapt-ce", "jool", intents.make_intent("mapt-ce")),
     Case("vpp-router-26.06", "vpp", intents.ROUTER4, RUNNING),
     Case("vpp-mape-26.06", "vpp", intents.make_paper_mape(), RUNNING),
-    Case("vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=VLANS_WITH_BACKGROUND).make_dut_intent(), RUNNING),
+    Case("vpp-mape-26.06-background", "vpp", intents.make_intent("mape-br", links=VLANS_WITH_BACKGROUND), RUNNING),
     Case("vpp-mape-26.06-started", "vpp", intents.make_paper_mape(), {"workers": "2-3"}),
     Case("vpp-mapt-24.02", "vpp", intents.make_mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}),
     Case("vpp-mapt-26.06", "vpp", intents.make_mapt(), RUNNING),
@@ -93,30 +83,30 @@ CASES = (
     Case("vpp-nat44-ei-26.06", "vpp", intents.make_nat44(), {"nat44": "ei", **RUNNING}),
     Case("vpp-nat64-26.06", "vpp", intents.make_nat64("64:ff9b::/96"), RUNNING),
     Case("vpp-ds-lite-26.06", "vpp", intents.make_dslite()),
-    Case("vpp-lwb4-26.06", "vpp", LwB4().make_dut_intent(), RUNNING),
-    Case("vpp-b4-26.06", "vpp", B4),
+    Case("vpp-lwb4-26.06", "vpp", intents.make_intent("lwb4"), RUNNING),
+    Case("vpp-b4-26.06", "vpp", intents.B4),
     Case("openbsd-pf-nat44", "openbsd-pf", intents.make_nat44()),
     Case("openbsd-pf-nat64-purge", "openbsd-pf", intents.make_nat64(), {"flush": "purge"}),
     Case("openbsd-pf-router", "openbsd-pf", intents.ROUTER6),
     Case("snabb-lwaftr", "snabb-lwaftr", intents.make_lwaftr()),
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.make_lwaftr(), PCI),
-    Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).make_dut_intent()),
-    Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).make_dut_intent(), {"threads": 2}),
-    Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().make_dut_intent(), {"checks": True}),
-    Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().make_dut_intent(), {"dscp": "pipe"}),
-    Case("ip6-tunnel-b4", "ip6-tunnel", B4),
+    Case("tundra-siit", "tundra", intents.make_intent("siit", **TUNDRA)),
+    Case("tundra-clat", "tundra", intents.make_intent("clat", **TUNDRA_CLAT), {"threads": 2}),
+    Case("ip6-tunnel-mape-ce", "ip6-tunnel", intents.make_intent("mape-ce"), {"checks": True}),
+    Case("ip6-tunnel-lwb4", "ip6-tunnel", intents.make_intent("lwb4"), {"dscp": "pipe"}),
+    Case("ip6-tunnel-b4", "ip6-tunnel", intents.B4),
     Case("nat46-siit", "nat46", intents.SIIT),
-    Case("nat46-clat", "nat46", Clat().make_dut_intent(), {"module": "/opt/nat46/nat46.ko"}),
-    Case("nat46-mapt-ce", "nat46", MapTCe().make_dut_intent()),
+    Case("nat46-clat", "nat46", intents.make_intent("clat"), {"module": "/opt/nat46/nat46.ko"}),
+    Case("nat46-mapt-ce", "nat46", intents.make_intent("mapt-ce")),
     Case("command", "command", intents.ROUTER4, CUSTOM_COMMANDS),
     Case("network-cli-ios", "network-cli", intents.ROUTER6, cli_dialects.IOS),
     Case("network-cli-junos", "network-cli", intents.ROUTER6, cli_dialects.JUNOS),
-    Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().make_dut_intent()),
-    Case("vpp-npt66-26.06", "vpp", Nptv6().make_dut_intent(), RUNNING),
-    Case("nftables66-nat66", "nftables66", Nat66().make_dut_intent()),
-    Case("chain-464xlat", "chain", Ipv4aas().make_dut_intent()),
-    Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).make_dut_intent()),
-    Case("chain-nat46", "chain", Nat46().make_dut_intent()),
+    Case("ip6tables-npt-nptv6", "ip6tables-npt", intents.make_intent("nptv6")),
+    Case("vpp-npt66-26.06", "vpp", intents.make_intent("nptv6"), RUNNING),
+    Case("nftables66-nat66", "nftables66", intents.make_intent("nat66")),
+    Case("chain-464xlat", "chain", intents.make_intent("ipv4aas")),
+    Case("chain-map-t", "chain", intents.make_intent("ipv4aas", variant="map-t")),
+    Case("chain-nat46", "chain", intents.make_intent("nat46")),
 )  # fmt: skip
 CASE_BY_NAME = {case.name: case for case in CASES}
 

@@ -94,10 +94,8 @@ class FakeRouterServer(sshserver.Server):
 
     @property
     def configuration(self) -> list[str]:
-        """Return the statements of the running configuration."""
         return json.loads(self.shell("cat /run/fakerouter/running 2>/dev/null || echo '[]'"))
 
     @property
     def received_lines(self) -> list[str]:
-        """Return all lines that the router has received."""
         return self.shell("cat /run/fakerouter/typed 2>/dev/null; true").splitlines()

@@ -3,12 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from v6t.core.config.plugins import load_technology_type
 from v6t.intent import families
 from v6t.intent.device import DeviceIntent, DeviceRequirements, LinkIntent
 from v6t.plugins.base import Links
-from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
-from v6t.plugins.router import Ipv4Router, Ipv6Router
-from v6t.plugins.siit import Siit
 
 LINKS = Links()
 LEFT4 = LinkIntent(["198.18.0.1/24"], {"198.18.0.2": LINKS.left.tester_mac})
@@ -17,40 +15,33 @@ RIGHT4 = LinkIntent(["198.19.0.1/24"], {"198.19.0.2": LINKS.right.tester_mac})
 NAT_POOL = {"pool4": ["198.19.0.1"], "ports": (1024, 65535)}
 
 
+def make_intent(plugin: str, links: Links = LINKS, **params: Any) -> DeviceIntent:
+    kind = load_technology_type(plugin)
+    return kind(kind.params_model(**params), links).make_dut_intent()
+
+
 def with_values(intent: DeviceIntent, **values: Any) -> DeviceIntent:
-    """Return an intent with other values of its configuration."""
     old = intent.configuration
     values = {**{name: getattr(old, name) for name in old.model_fields_set}, **values}
     return replace(intent, configuration=type(old)(**values))
 
 
 def with_requirements(intent: DeviceIntent, **values: Any) -> DeviceIntent:
-    """Return an intent with requirements of a run."""
     return replace(intent, requirements=DeviceRequirements(**values))
 
 
 def make_paper_mape() -> DeviceIntent:
     """Return the Mapperf paper's border relay (rule of its Table 2)."""
-    return MapEBorderRelay(MapEParams(psid_offset=0)).make_dut_intent()
+    return make_intent("mape-br", psid_offset=0)
 
 
 def make_mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceIntent:
-    mape = make_paper_mape()
-    (first,) = mape.configuration.rules
-    rules = [{**first.model_dump(), "ipv6_prefix": rule}]
-    left = replace(mape.left, routes={rule: "2001:db8:6::2"})
-    configuration = families.MapTRelayConfig(rules=rules, dmr=dmr, lowest_ipv6_mtu=1280)
-    return replace(mape, technology="mapt-br", configuration=configuration, left=left)
+    return make_intent("mapt-br", psid_offset=0, rule_ipv6=rule, dmr=dmr)
 
 
 def make_lwaftr() -> DeviceIntent:
-    mape = make_paper_mape()
-    table = families.GeneratedTable(
-        softwires=4, ipv4_pool="192.0.2.80/31", b4_prefix="2001:db8:b400::/40", psid_len=1, psid_offset=0
-    )  # fmt: skip
-    configuration = families.LwAftrConfig(table=table, br_address="2001:db8:6::1")
-    left = replace(mape.left, routes={"2001:db8:b400::/40": "2001:db8:6::2"})
-    return replace(mape, technology="lwaftr", configuration=configuration, left=left)
+    shares = {"ipv4_pool": "192.0.2.80/31", "psid_len": 1, "psid_offset": 0}
+    return make_intent("lwaftr", softwires=4, **shares)
 
 
 def make_nat44() -> DeviceIntent:
@@ -74,6 +65,5 @@ def make_dslite() -> DeviceIntent:
     return DeviceIntent("dslite-aftr", configuration, LINKS, left, RIGHT4)
 
 
-ROUTER4 = Ipv4Router().make_dut_intent()
-ROUTER6 = Ipv6Router().make_dut_intent()
-SIIT = Siit().make_dut_intent()
+ROUTER4, ROUTER6, SIIT = (make_intent(name) for name in ("ipv4-router", "ipv6-router", "siit"))
+B4 = make_intent("ipv4aas", variant="ds-lite").parts[0].intent

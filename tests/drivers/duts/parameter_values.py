@@ -47,7 +47,6 @@ class Base:
         return " ".join([self.plugin, *(f"{k}={v}" for k, v in self.params.items())])
 
     def make_technology(self, **changes: Any) -> Technology:
-        """Return the technology with other values of some parameters."""
         kind = load_technology_type(self.plugin)
         return kind(kind.params_model(**{**self.params, **changes}))
 
@@ -57,12 +56,10 @@ BASES = (
     Base("dslite-aftr"), Base("dslite-aftr", ONE_SOFTWIRE), Base("ipv4-router"), Base("ipv6-router"),
     *(Base("ipv4aas", {"variant": v}) for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")),
     Base("lwaftr", {"softwires": 64}), Base("lwb4"),
-    Base("mape-br"), Base("mape-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
-    Base("mape-ce"), Base("mape-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
-    Base("mape-ce", ONE_CE),
-    Base("mapt-br"), Base("mapt-br", {**NO_EA_BITS, "psid": 0x34, "ces": 1}),
-    Base("mapt-ce"), Base("mapt-ce", {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}),
-    Base("mapt-ce", ONE_CE),
+    *(Base(plugin, params) for plugin in ("mape-br", "mapt-br")
+      for params in ({}, {**NO_EA_BITS, "psid": 0x34, "ces": 1})),
+    *(Base(plugin, params) for plugin in ("mape-ce", "mapt-ce")
+      for params in ({}, {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}, ONE_CE)),
     Base("nat44"), Base("nat44", MANY_CONNECTIONS), Base("nat46"), Base("nat64"), Base("nat66"),
     Base("nptv6"), Base("siit"), Base("siit", {"prefix": "2001:db8:64::/96"}),
     Base("siit", {"eam": (), "prefix": "2001:db8:64::/96"}),
@@ -171,8 +168,14 @@ def make_frames(
     """Return input frames of every class, direction and size, with and without the DF bit."""
     all_batches: list[Batch] = []
     for df in dfs:
-        technology = base.make_technology(**{**values, "df": df})
-        learned = _learn_connections(technology) if technology.stateful else None
+        technology: Any = base.make_technology(**{**values, "df": df})
+        learned = None
+        if technology.stateful:
+            public, server = technology.params.public_pool, technology.params.responder
+            row = (
+                public.first.packed + server.packed + public.ports.min.to_bytes(2, "big") + b"\0\7"
+            )
+            learned = np.tile(np.frombuffer(row, dtype=np.uint8), (ROWS, 1))
         for size in sizes[: 1 if technology.stateful else 2]:
             opening: Any = None
             with suppress(UsageError):
@@ -184,12 +187,6 @@ def make_frames(
                     opening = batches[0] if opening is None else opening
                     all_batches += [(direction, rows, opening, learned) for rows in batches]
     return all_batches
-
-
-def _learn_connections(technology: Any) -> Any:
-    public, server = technology.params.public_pool, technology.params.responder
-    row = public.first.packed + server.packed + public.ports.min.to_bytes(2, "big") + b"\0\7"
-    return np.tile(np.frombuffer(row, dtype=np.uint8), (ROWS, 1))
 
 
 def compute_output(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:
@@ -269,7 +266,6 @@ def list_devices(base: Base) -> Iterator[Device]:
 
 
 def _can_be_part(name: str, part: PartIntent) -> bool:
-    """Check whether a driver can configure a part of a chain."""
     kind = load_driver_type(name)
     if accepts_any_technology(name) or not kind.configures_device:
         return False

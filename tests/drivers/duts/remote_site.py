@@ -6,7 +6,6 @@ All three are network namespaces. The device also has process and mount namespac
 operator's host; tests run commands on the device without network (its console).
 """
 
-import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from v6t.drivers.duts.lab import namespaces
 from v6t.tests.core.support import start_v6t
 
 from . import intents, sshserver
-from .support import run_shell, run_v6t
+from .support import run_shell, run_v6t, write_testbed
 
 DEVICE, LINK_LOCAL = "10.8.8.2", "fe80::8%to-device"
 # Shell command that prints the state of a Linux device that v6t may change.
@@ -46,8 +45,6 @@ class Namespace:
 
 
 class RemoteSite:
-    """A device, a router and an operator's host."""
-
     before: list[str]  # state of the device at the start of a test
 
     def __init__(self, name: str, directory: Path) -> None:
@@ -92,19 +89,16 @@ class RemoteSite:
         raise AssertionError("the links do not come up")
 
     def make_login_options(self, **changes: Any) -> dict[str, Any]:
-        """Return the operator's SSH options for the device."""
         return self.device.make_login_options(**{"host": DEVICE, "port": 2222, **changes})
 
-    def write_testbed(self, driver="linux-router", host=DEVICE, tester="", **options: Any) -> Path:
+    def write_testbed(
+        self, driver="linux-router", host=DEVICE, tester=None, **options: Any
+    ) -> Path:
         """Write a testbed file for the operator; return its path."""
         ssh = self.make_login_options(host=host, **options.pop("ssh", {}))
-        content = {"dut": {"driver": driver, "options": {"ssh": ssh, **options}}, "tester": tester}
-        path = self.directory / "testbed.yaml"
-        path.write_text(json.dumps({key: value for key, value in content.items() if value}))
-        return path
+        return write_testbed(self.directory / "testbed.yaml", driver, tester, ssh=ssh, **options)
 
     def start(self, *words: object) -> subprocess.Popen[str]:
-        """Start ``v6t WORDS`` on the operator's host."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return start_v6t(*words, network=self.operator.pid, stdin=subprocess.DEVNULL, **pipes)
 

@@ -31,12 +31,6 @@ from .support import write_testbed
 STATE_DIRECTORY = "/run/v6t"
 # Connection settings that virtual machines sustain, too.
 CONNECTIONS = {"count": 200, "rate_cps": 500, "wait_ms": 500}
-# Silence after which a device rolls back in these tests [s].
-SILENCE_S = 4
-# The same for emulated machines, where two logins take long [s].
-SILENCE_VM_S = 30
-# Deadline of logins to machines that are not emulated [s].
-CONNECT_DEADLINE_S = 5
 # Prints the state of a machine that v6t may change.
 _SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
@@ -75,9 +69,6 @@ for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
   [ $each = $p ] || kill -9 $each 2>/dev/null
 done; true
 """
-# Adds an unconnected interface with the MAC address that a driver expects.
-CABLE = ("ip link add {side} address {mac} type veth peer name {side}-cable; "
-         "ip link set {side} up; ip link set {side}-cable up")  # fmt: skip
 
 
 def find_missing_for_vm() -> str:
@@ -105,10 +96,6 @@ class VmServer(ssh.LabSshServer):
         self.console = ssh.LabTransport(self._pid, self.make_options())
         self.console.open()
 
-    @property
-    def hypervisor(self) -> str:
-        return self._machine.hypervisor
-
     def shell(self, command: str) -> str:
         """Run a command in a separate SSH session."""
         result = self.console.run(command)
@@ -123,26 +110,26 @@ class VmServer(ssh.LabSshServer):
         """Stop the machine; a second call does nothing."""
         self.console.close()
         super().stop()
-        self._machine.stop()
+        self.machine.stop()
 
     def _create_keys(self) -> None:
         """Do nothing: the machine already has keys."""
 
     def _start_sshd(self) -> None:
         template = _boot_template(self._recipe)
-        self._machine = LinuxMachine(self._recipe.get_image(), self._pid, MACS, template=template)
+        self.machine = LinuxMachine(self._recipe.get_image(), self._pid, MACS, template=template)
         try:
-            self._machine.start()
+            self.machine.start()
             for name in ("id", "known_hosts"):
-                shutil.copy(self._machine.directory / name, self.directory)
+                shutil.copy(self.machine.directory / name, self.directory)
             result = NamespaceTransport(self._pid).run(_FORWARD_SSH)
             assert result.status == 0, result
         except BaseException:
-            self._machine.stop()
+            self.machine.stop()
             raise
         words = [*enter(self._pid), "sh", "-c", _CONNECT_PORTS]
-        null = subprocess.DEVNULL
-        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        subprocess.Popen(words, **streams, start_new_session=True)
 
 
 @dataclass(frozen=True)
@@ -180,24 +167,21 @@ class Site:
         return sshserver.find_missing() or ""
 
     def get_state_directory(self, name: str) -> str:
-        """Return the state directory of a part on its machine."""
         parts = self.machine_parts
         previous = list(parts)[: list(parts).index(name)]
         is_second = any(parts[other].machine == parts[name].machine for other in previous)
         return f"{STATE_DIRECTORY}/part-{name}" if is_second else STATE_DIRECTORY
 
 
-TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
-VM_OPTIONS = {"undo_after_s": SILENCE_VM_S}
+VM_OPTIONS = {"undo_after_s": 30}  # two logins to an emulated machine take long
 _REFERENCE = Part("reference")
 _NAPT, _CLAT, _MAP_T_CE = (
-    Part("nftables", "ce"), Part("tayga", "ce"), Part("tayga", "ce", "ce", TAYGA_OPTIONS)
+    Part("nftables", "ce"), Part("tayga", "ce"), Part("tayga", "ce", "ce", {"queue_length": 5000, "mend_checksums": True})
 )  # fmt: skip
 _VPP, _VPP_CE, _SNABB = Part("vpp", "pe"), Part("vpp", "ce", "ce"), Part("snabb-lwaftr", "pe")
 _JOOL = {machine: Part("jool", machine, "", VM_OPTIONS, JOOL) for machine in ("ce", "pe")}
 # Few test machines have the kernel module, so it runs in a virtual machine.
 _TUNNEL = Part("ip6-tunnel", "vm", "", VM_OPTIONS, TUNNEL)
-_SHORT_RULE = {"rule_ipv6": "2001:db8:ce::/48"}
 SITES = {
     "464xlat": Site("464xlat", {"clat": _CLAT, "plat": Part("tayga-nftables", "pe")}),
     "464xlat, one machine": Site("464xlat", {"clat": _CLAT, "plat": Part("tayga-nftables", "ce", "plat")}),
@@ -207,7 +191,7 @@ SITES = {
     "lw4o6, Snabb": Site("lw4o6", {"napt": _NAPT, "ce": _REFERENCE, "lwaftr": _SNABB}),
     "map-e, VPP": Site("map-e", {"napt": _NAPT, "ce": _REFERENCE, "br": _VPP}),
     "map-t, CE on one machine": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _REFERENCE}),
-    "map-t, VPP": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _VPP}, _SHORT_RULE),
+    "map-t, VPP": Site("map-t", {"napt": _NAPT, "ce": _MAP_T_CE, "br": _VPP}, {"rule_ipv6": "2001:db8:ce::/48"}),
     "ds-lite": Site("ds-lite", {"b4": _REFERENCE, "softwire": _REFERENCE, "nat": Part("nftables", "pe")}),
     "ds-lite, VPP": Site("ds-lite", {"b4": _REFERENCE, "aftr": _VPP}),
     "ds-lite, VPP twice": Site("ds-lite", {"b4": Part("vpp", "ce"), "aftr": _VPP}),
@@ -240,7 +224,7 @@ class RunningSite:
     def hypervisor(self) -> str:
         """Return the hypervisor's description; empty without virtual machines."""
         virtual = (s for s in self.servers.values() if isinstance(s, VmServer))
-        return next((server.hypervisor for server in virtual), "")
+        return next((server.machine.hypervisor for server in virtual), "")
 
     def make_console(self, name: str) -> Callable[[str], str]:
         """Return a function that runs a command on a part's machine without sshd."""
@@ -256,7 +240,6 @@ class RunningSite:
         return {name: self.make_console(name)(_SURVEY_SCRIPT) for name in self.site.machine_parts}
 
     def find_records(self) -> dict[str, bool]:
-        """Return for each part whether its undo record exists."""
         places = {name: self.site.get_state_directory(name) for name in self.site.machine_parts}
         files = {name: self.make_console(name)(f"ls {place}") for name, place in places.items()}
         return {name: "record.json" in text for name, text in files.items()}
@@ -285,8 +268,8 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
         for name, place in site.machine_parts.items():
             login: dict[str, Any] = {"lab": servers[place.machine].name, "netns": place.netns}
             if not place.virtual:
-                login["connect_deadline_s"] = CONNECT_DEADLINE_S
-            options = {"undo_after_s": SILENCE_S, **place.options}
+                login["connect_deadline_s"] = 5
+            options = {"undo_after_s": 4, **place.options}
             row = matrix.Row(place.driver, "", "", options=options)
             parts[name]["options"] = {**row.driver_options, "ssh": login}
         write_testbed(path, "chain", parts=parts)

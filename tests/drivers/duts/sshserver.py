@@ -12,6 +12,9 @@ from v6t.drivers.transport.ssh_options import SshOptions
 
 KILL_SESSIONS = ("for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
                  "do kill -9 $p 2>/dev/null; done; true")  # fmt: skip
+# Adds an unconnected interface with the MAC address that a driver expects.
+CABLE = ("ip link add {side} address {mac} type veth peer name {side}-cable; "
+         "ip link set {side} up; ip link set {side}-cable up")  # fmt: skip
 _DEVICE_NAME = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 
 
@@ -55,7 +58,6 @@ class Server(ssh.LabSshServer):
         return self._pid
 
     def shell(self, command: str, text: str = "") -> str:
-        """Run a command without sshd."""
         result = self.console.run(command, text)
         assert result.status == 0, result
         return result.out
@@ -93,8 +95,7 @@ class Server(ssh.LabSshServer):
     def connect_sides(self, links) -> None:
         """Add the interfaces left and right with the device's MAC addresses, unconnected."""
         for side in ("left", "right"):
-            self.shell(f"ip link add {side} address {getattr(links, side).dut_mac} type veth peer name "
-                       f"{side}-cable; ip link set {side} up; ip link set {side}-cable up")  # fmt: skip
+            self.shell(CABLE.format(side=side, mac=getattr(links, side).dut_mac))
 
     def get_path(self, name: str) -> Path:
         """Return the path of a file of the device in this process's file system."""
@@ -113,6 +114,3 @@ class Server(ssh.LabSshServer):
 
     def has_interface(self, name: str) -> bool:
         return f"{name}:" in Path(f"/proc/{self._pid}/net/dev").read_text()
-
-    def list_processes(self) -> str:
-        return self.shell("ps -eo args")

@@ -1,10 +1,12 @@
 """Helpers for tests of drivers: plans without a device, captured outputs, and runs."""
 
+import functools
 import json
 import os
 import shutil
 import subprocess
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,19 @@ from . import sshserver
 from .intents import ROUTER4
 
 in_lab = [pytest.mark.lab, needs_lab]
+
+
+def mark_lab_test(*conditions):
+    """Return the decorator of a single test that uses the lab under further conditions."""
+    return lambda test: functools.reduce(lambda t, mark: mark(t), (*in_lab, *conditions), test)
+
+
 MISSING = sshserver.find_missing()
 needs_sshd = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 over_ssh = [pytest.mark.lab, needs_sshd]
-NFT = shutil.which("nft", path="/usr/sbin:/sbin")
-needs_nft = pytest.mark.skipif(NFT is None, reason="needs nftables")
+needs_nft = pytest.mark.skipif(
+    not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables"
+)
 # Step of the command driver that adds an interface.
 DUMMY = {
     "command": "ip link add v6tdummy type veth peer name v6tpeer", "why": "an interface",
@@ -45,7 +55,6 @@ SHORT_RUN = (
     *("--set-procedure", "selftest=cached"),
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
-CAPTURED = Path(__file__).parent / "captured"
 # Program on the device that injects faults.
 FAULTS = Path(__file__).with_name("faults.sh")
 
@@ -64,20 +73,22 @@ def needs_device(name, *, over_ssh=False):
     return pytest.mark.skipif(missing is not None, reason=f"needs {missing}")
 
 
-def write_testbed(path, driver, **options):
-    """Write a testbed file with the embedded tester, whose capacity is not measured; return its path."""
+def write_testbed(path, driver, tester=None, **options):
+    """Write a testbed file, by default with the embedded tester on a slow medium; return its path."""
     dut = {"driver": driver, "options": options}
-    path.write_text(json.dumps({"tester": {"kind": "embedded"}, "line_rate": "1M", "dut": dut}))
+    bed = {"tester": tester or {"kind": "embedded"}, "line_rate": "1M", "dut": dut}
+    path.write_text(json.dumps(bed))
     return path
 
 
 def read_captured(name):
-    return (CAPTURED / name).read_text()
+    return (Path(__file__).parent / "captured" / name).read_text()
 
 
-def make_plan(driver, intent, **options):
+def make_plan(driver, intent, changes=None, **options):
+    """Plan the configuration of a device with the example facts, of which some may be changed."""
     loaded = make_driver(driver, options)
-    return loaded.plan(intent, loaded.make_example_facts(intent))
+    return loaded.plan(intent, replace(loaded.make_example_facts(intent), **(changes or {})))
 
 
 @contextmanager
@@ -124,7 +135,6 @@ def start_run(*words):
 
 
 def run_shell(line, text="", *, sh=("sh",), check=True, **options):
-    """Run a shell line; return the completed process."""
     options = {"capture_output": True, "text": True, "timeout": 60, **options}
     result = subprocess.run([*sh, "-c", line], input=text, check=False, **options)
     assert not check or result.returncode == 0, result.stderr
@@ -146,7 +156,6 @@ class ChangedTransport(LocalTransport):
 
 
 def make_file_step(place, name, **changes):
-    """Make a step that creates a file."""
     return {
         "command": f"touch {place}/{name}", "why": name, "undo": f"rm {place}/{name}",
         "before": f"ls {place}/{name} 2>/dev/null || true",
@@ -164,7 +173,6 @@ def make_file_session(place, *steps, transport=None, ssh=None, state="state", **
 
 
 def make_record(place, *entries, boot="boot", **changes):
-    """Make an undo record with this state directory."""
     return UndoRecord("me", boot, "command", "x", "now", str(place), entries, **changes)
 
 

@@ -15,22 +15,19 @@ from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.transport.process import NamespaceTransport
-from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
+from v6t.tests.core.support import v6t
 from v6t.tests.drivers.faketrex import list_descendants
 from v6t.tests.drivers.test_stateful_lab import COUNT, USE, StatefulLab
 from v6t.tests.expect import expect_error
-from v6t.tests.needs import needs_lab
 
 from . import intents
 from .cli_dialects import IOS
-from .support import needs_device
+from .support import mark_lab_test, needs_device
 
 
-@needs_lab
-@needs_device("nftables")
-@pytest.mark.lab
+@mark_lab_test(needs_device("nftables"))
 def test_chain_translates_and_counts_connections():
     with StatefulLab("embedded", "dslite-aftr") as lab:
         opened = lab.establish()
@@ -48,7 +45,7 @@ def test_chain_translates_and_counts_connections():
         assert state.count_sessions() == 0
         assert len(lab.bench.session.verify()) > 10
         report, described = tester._bed.device.report(), lab.bench.describe()["device"]
-    parts = DsLiteAftr().make_dut_intent().parts
+    parts = intents.make_intent("dslite-aftr").parts
     assert list(report) == list(described["parts"]) == [part.name for part in parts]
     for part in parts:
         text, counters = described["parts"][part.name], report[part.name]
@@ -60,40 +57,34 @@ def test_chain_translates_and_counts_connections():
             assert counters["link left"]["rx.packets"] >= COUNT
 
 
-@needs_lab
-@needs_device("tayga-nftables")
-@pytest.mark.lab
+@mark_lab_test(needs_device("tayga-nftables"))
 def test_failed_part_removes_all_other_parts(tmp_path):
     program = tmp_path / "tayga"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
     setup = resolve_setup(plugin="ipv4aas", dut_params={"parts.clat.options.program": str(program)})
+
+    def list_child_namespaces():
+        namespaces = set()
+        for pid in list_descendants(os.getpid()):
+            with suppress(OSError):
+                namespaces.add(os.readlink(f"/proc/{pid}/ns/net"))
+        return namespaces - {os.readlink("/proc/self/ns/net")}
+
     before = list_child_namespaces()
     with closing(Bench(setup)) as bench, pytest.raises(DutError):
         bench.open()
     assert list_child_namespaces() <= before
 
 
-def list_child_namespaces():
-    """Return the network namespaces of this process's children."""
-    namespaces = set()
-    for pid in list_descendants(os.getpid()):
-        with suppress(OSError):
-            namespaces.add(os.readlink(f"/proc/{pid}/ns/net"))
-    return namespaces - {os.readlink("/proc/self/ns/net")}
-
-
-AFTR = {"parts.aftr.driver": "vpp"}
-
-
 def list_parts(variant, options):
-    """List the parts of the chain of a variant."""
     setup = resolve_setup(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
     return setup.driver.get_parts(setup.technology.make_dut_intent())
 
 
 def test_single_aftr_replaces_softwire_and_nat_parts():
-    parts = [(p.name, p.device, p.driver.name, p.stateful) for p in list_parts("ds-lite", AFTR)]
+    options = {"parts.aftr.driver": "vpp"}
+    parts = [(p.name, p.device, p.driver.name, p.stateful) for p in list_parts("ds-lite", options)]
     assert parts == [("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True)]
 
 
@@ -108,7 +99,7 @@ def test_part_with_other_driver_has_default_options():
 
 
 def make_intent(variant="464xlat"):
-    return Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
+    return intents.make_intent("ipv4aas", variant=variant)
 
 
 @pytest.mark.parametrize(("variant", "hops"), [
@@ -164,14 +155,16 @@ def make_chain(**parts):
 def test_every_remote_part_needs_ssh_options():
     with expect_error("missing-setting", mentions="napt"):
         make_session(ChainDriver({}), make_intent("map-t"))
+    in_lab = ChainDriver({"parts": {"clat": {"driver": "network-cli", "options": IOS}}})
+    with expect_error("missing-setting"):
+        make_lab_device(in_lab, Ipv4aas(), make_intent())
     chain = make_chain(clat=("tayga", MACHINE, {}), plat=("tayga-nftables", OTHER_MACHINE, {}))
     assert [part.device for part, _ in make_session(chain, make_intent()).parts] == ["CE", "PE"]
 
 
-def test_lab_does_not_make_a_part_with_a_command_line():
-    driver = ChainDriver({"parts": {"clat": {"driver": "network-cli", "options": IOS}}})
-    with expect_error("missing-setting"):
-        make_lab_device(driver, Ipv4aas(), make_intent())
+def test_test_address_between_chain_parts_is_rejected():
+    words = ("--plugin", "dslite-aftr", "--set", "responder_ipv4=192.168.20.2")
+    assert v6t("dut", "plan", "--driver", "chain", *words).status == 2
 
 
 def test_parts_on_one_machine_have_separate_state_directories():
@@ -184,10 +177,9 @@ def test_parts_on_one_machine_have_separate_state_directories():
 
 
 def test_parts_on_one_kernel_are_rejected_before_opening():
-    with expect_error("chain-conflict") as error:
+    with expect_error("chain-conflict", hint="dut.options.parts.ce.options.ssh.netns: ce"):
         chain = make_chain(napt=("nftables", MACHINE, {}), ce=("tayga", MACHINE, {}))
         chain.get_parts(make_intent("map-t"))
-    assert "dut.options.parts.ce.options.ssh.netns: ce" in error.value.hint
     # a user-space stack does not share the kernel's, and custom commands cannot be checked
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
     for plat in (("vpp", MACHINE, {}), ("command", MACHINE, steps)):
@@ -212,14 +204,13 @@ def test_machines_not_in_lab_are_skipped():
 
 def make_fake_chain(*failing):
     """Return a chain of three parts, and a mock of their sessions; some of its methods may fail."""
-    sessions, names = Mock(), ("one", "two", "three")
-    parts = [
-        (SimpleNamespace(name=n, device=n, stateful=False), getattr(sessions, n)) for n in names
-    ]
-    for part, session in parts:
-        session.name = part.name
+    sessions, parts = Mock(), []
+    for name in ("one", "two", "three"):
+        session = getattr(sessions, name)
+        session.name = name
         for action in ("verify", "confirm", "rollback", "close"):
-            getattr(session, action).return_value = [f"{action} of {part.name}"]
+            getattr(session, action).return_value = [f"{action} of {name}"]
+        parts.append((SimpleNamespace(name=name, device=name, stateful=False), session))
     error = DutError("it failed", code="command-failed")
     sessions.configure_mock(**{f"{method}.side_effect": error for method in failing})
     return ChainSession("chain", parts), sessions

@@ -60,15 +60,12 @@ def test_only_whole_words_are_found(phrase, line, is_found):
     assert find_line(f"other\r\n{line}\r\n", phrase) == (line if is_found else None)
 
 
-INSIDE_OUTSIDE = expect_lines("host-left in", "host-right out")
-CONTAINS_CHECK = CheckOptions(command="x", contains="qlen 200").make_check("x")
 ABSENT_CHECK = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
-LINES = "NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n"
 
 
 @pytest.mark.parametrize(("check", "right", "wrong"), [
-    (INSIDE_OUTSIDE, LINES, " host-left in\n"),
-    (CONTAINS_CHECK, "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
+    (expect_lines("host-left in", "host-right out"), "NAT44:\r\n host-left in\r\n host-right   out\r\n", " host-left in\n"),
+    (CheckOptions(command="x", contains="qlen 200").make_check("x"), "mode DEFAULT qlen 200 \n", "mode DEFAULT qlen 2000\n"),
     (ABSENT_CHECK, "192.0.2.0/24", "  10.0.0.0/8  via"),
     (ABSENT_CHECK, "192.0.2.0/24", ""),
     (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
@@ -89,7 +86,6 @@ def format_link(name, qlen=1000):
 HOSTS = ("192.168.18.2", "2001:2:0:f000::2")
 NEIGH = "".join(read_captured("ip-neigh.txt").replace("198.18.0.2", host) for host in HOSTS)
 VLAN = read_captured("ip-d-o-link-vlan.txt")
-HASHED = read_captured("ethtool-rx-flow-hash.txt")
 CPU = "/sys/devices/system/cpu"
 TUNNEL = ("v6t-tunnel: ip/ipv6 remote 2001:db8:6::1 local {local} encaplimit none hoplimit 64 "
           "tclass {tclass} flowlabel 0x00000 (flowinfo 0x00000000)")  # fmt: skip
@@ -117,7 +113,7 @@ LINUX = [
     ("linux-router-ipv4", "route show exact 198.18.0.0/24", "", "198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", {"left": "left2"}),
     ("linux-router-ipv4", "route show exact 198.18.0.0/24", "", "198.18.0.0/24 via 192.168.18.2 dev left proto 86 \n", {"86": "static metric 100"}),
     ("linux-router-ipv4", "ip neigh show dev left", "", NEIGH, {"01:02": "01:03"}),
-    ("linux-router-tuned", "rx-flow-hash udp4", "", HASHED, {"\n\n": "\nVLAN tag\n"}),
+    ("linux-router-tuned", "rx-flow-hash udp4", "", read_captured("ethtool-rx-flow-hash.txt"), {"\n\n": "\nVLAN tag\n"}),
     ("linux-router-tuned", f"{CPU}/cpu[1-9]*/online", "",
      "".join(f"{CPU}/cpu{n}{'/online' * (n > 0)}\n" for n in range(4)), "".join(f"{CPU}/cpu{n}{'/online' * (n > 0)}\n" for n in (0, 5, 6, 7))),
     ("linux-router-tuned", "scaling_governor", "", "performance\nperformance\n", "performance\npowersave\n"),
@@ -368,7 +364,6 @@ NAT44 sessions:
 EMPTY_NAT44_EI = "\n".join(NAT44_EI.splitlines()[:2])
 EI = {"nat44": "ei"}
 NAT44, NAT64, DSLITE = intents.make_nat44(), intents.make_nat64(), intents.make_dslite()
-JOOL_WITHOUT_COUNT = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")
 
 
 # Words of the problem, or None without one.
@@ -386,7 +381,7 @@ JOOL_WITHOUT_COUNT = ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n
     ("jool", NAT64, {}, read_captured("jool-nat64-stats.txt"), "3 sessions"),
     ("jool", NAT64, {}, "JSTAT_SESSIONS,0\n", None),
     # --all prints zeros, too, so a missing counter does not mean an empty table
-    *(("jool", NAT64, {}, text, "") for text in JOOL_WITHOUT_COUNT),
+    *(("jool", NAT64, {}, text, "") for text in ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n")),
 ])  # fmt: skip
 def test_flush_is_confirmed_by_an_empty_table_only(driver, intent, options, text, problem):
     (flush,) = make_plan(driver, intent, **options).flush

@@ -1,5 +1,6 @@
-"""Settings and versions that a driver does not support are rejected before any change."""
+"""Versions of programs, and settings and versions that a driver rejects before any change."""
 
+import hashlib
 import re
 from dataclasses import replace
 from ipaddress import IPv4Network
@@ -11,12 +12,10 @@ from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.expect import expect_error
-from v6t.tests.needs import needs_lab
 
 from . import intents, parameter_values
-from .cases import B4
 from .cli_dialects import IOS
-from .support import make_plan, needs_nft, read_captured, run_shell
+from .support import make_plan, mark_lab_test, needs_nft, read_captured, run_shell
 
 EAM = {"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}
 SIIT_PARAMS = {"eam": [EAM], "prefix": "2001:db8:64::/96"}
@@ -31,12 +30,8 @@ def is_rejected(driver, intent, **options):
     return False
 
 
-def make_intent(plugin, **params):
-    return parameter_values.Base(plugin).make_technology(**params).make_dut_intent()
-
-
 def make_siit(**params):
-    return make_intent("siit", **{**SIIT_PARAMS, **params})
+    return intents.make_intent("siit", **{**SIIT_PARAMS, **params})
 
 
 def make_mapped_siit(ipv6):
@@ -46,19 +41,19 @@ def make_mapped_siit(ipv6):
 
 @pytest.mark.parametrize(("intent", "options", "versions"), [
     (intents.SIIT, {}, ()),
-    (make_intent("nat64"), {}, ()),
+    (intents.make_intent("nat64"), {}, ()),
     (make_siit(ipv4_hosts={"first": "100.64.0.1"}), {}, ()),  # the prefix is not the Well-Known Prefix
     (make_mapped_siit("64:ff9b::/120"), {}, VERSIONS[:5]),
     (make_mapped_siit("64:ff9b:1::/120"), {}, VERSIONS[:3]),
     (make_mapped_siit("100::/120"), {}, ()),
-    (make_intent("nat64", prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-    (make_intent("nat64", prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
-    (make_intent("nat64", prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
-    (make_intent("nat64", prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
-    (make_intent("nat64", prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
-    (make_intent("nat64", prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
+    (intents.make_intent("nat64", prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+    (intents.make_intent("nat64", prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
+    (intents.make_intent("nat64", prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
+    (intents.make_intent("nat64", prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
+    (intents.make_intent("nat64", prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
+    (intents.make_intent("nat64", prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),
     (make_siit(prefix="64:ff9b::/96", ipv4_hosts={"first": "198.18.0.2"}, ipv6_hosts={"first": "9.9.9.9"}), {}, ()),
-    (make_intent("nat64"), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
+    (intents.make_intent("nat64"), {"dynamic_pool": "240.0.0.0/24"}, VERSIONS[:3]),  # a reserved pool
 ])  # fmt: skip
 def test_tayga_versions_reject_unsupported_addresses(intent, options, versions):
     driver = {"siit": "tayga", "nat64": "tayga-nftables"}[intent.technology]
@@ -81,22 +76,20 @@ def test_wrong_option_is_rejected(driver, option, valid, wrong, code):
 
 def test_recursor_versions_with_unknown_settings_are_rejected():
     versions = ("4.3.9", "4.4.0", "4.8", "4.8.8", "5.1.7", "5.2.0", "5.3.1")
-    intent = make_intent("dns64")
-    rejected = [v for v in versions if is_rejected("pdns-recursor", intent, version=v)]
+    rejected = [
+        v for v in versions if is_rejected("pdns-recursor", intents.make_intent("dns64"), version=v)
+    ]
     assert rejected == ["4.3.9", "5.2.0", "5.3.1"]
 
 
-TWO_RELAYS = """\
-198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1
-198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
-"""
-
 RUNNING, EI = {"start": False}, {"nat44": "ei"}
 OLD_TAYGA = {"version": "0.9.2-8"}
-VPP_EI = {**RUNNING, **EI}
 MAPE, NAT44, NAT64 = intents.make_paper_mape(), intents.make_nat44(), intents.make_nat64()
-MAPT, MAPT_CE = intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96"), make_intent("mapt-ce")
-LWB4, NPT = make_intent("lwb4"), make_intent("nptv6")
+MAPT, MAPT_CE = (
+    intents.make_mapt("2001:db8:ce::/51", "64:ff9b::/96"),
+    intents.make_intent("mapt-ce"),
+)
+LWB4, NPT = intents.make_intent("lwb4"), intents.make_intent("nptv6")
 # Sections of the survey.
 LOADED = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": ""}
 LISTED = "/usr/lib/vpp_plugins:\nmap_plugin.so\nnat_plugin.so\n"
@@ -178,10 +171,10 @@ REJECTED = [
     *(("network-cli", intents.ROUTER6, {**CLI, name: []}, {}, "missing-setting", []) for name in ("configure", "verify", "restore")),
     *(("network-cli", intents.ROUTER6, BUSY, {"sections": {"busy": answer}}, "device-busy", [])
       for answer in ("vty 1 eve", BUSY_CHECK_REJECTED)),
-    ("tayga", make_intent("siit", **PREFIX, ipv4_hosts={"first": "10.9.9.9"}), {"ipv4_addr": "10.9.9.9"}, {}, "address-conflict", []),
-    *(("tayga-nftables", make_intent("nat64", **params), {}, {}, "address-conflict", [])
+    ("tayga", intents.make_intent("siit", **PREFIX, ipv4_hosts={"first": "10.9.9.9"}), {"ipv4_addr": "10.9.9.9"}, {}, "address-conflict", []),
+    *(("tayga-nftables", intents.make_intent("nat64", **params), {}, {}, "address-conflict", [])
       for params in ({"pool_first": "192.168.255.2"}, RIGHT_NETWORK_IN_POOL)),
-    ("vpp", NAT44, VPP_EI, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat44_ei_plugin.so { enable }"]),
+    ("vpp", NAT44, {**RUNNING, **EI}, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat44_ei_plugin.so { enable }"]),
     ("vpp", NAT64, RUNNING, {"sections": LOADED}, "plugin-not-loaded", ["plugin nat64_plugin.so { enable }"]),
     ("vpp", LWB4, RUNNING, {"sections": {**LOADED, "ipip": "show: unknown input `ipip tunnel'"}},
      "plugin-not-loaded", ["plugin ipip_plugin.so { enable }"]),
@@ -192,9 +185,11 @@ REJECTED = [
     ("vpp", intents.make_dslite(), RUNNING, {"sections": LOADED, "version": "26.06"}, "unsupported-by-device", []),
     ("vpp", with_left_mac("02:00:00:00:09:09"), HOST, {"sections": HARDWARE}, "wrong-interface", []),
     ("vpp", intents.ROUTER6, {**HOST, "left": "host-up"}, {"sections": HARDWARE}, "unknown-interface", []),
-    ("vpp", make_intent("nat44", udp_timeout_s=30), EI, {}, "unsupported-by-device", ["udp_timeout_s"]),
+    ("vpp", intents.make_intent("nat44", udp_timeout_s=30), EI, {}, "unsupported-by-device", ["udp_timeout_s"]),
     ("vpp", intents.with_values(NAT44, port_block=16), EI, {}, "unsupported-by-device", ["port_block"]),
     ("vpp", intents.with_values(NAT44, port_block=16), {}, {}, "unsupported-by-device", ["port_block"]),
+    # test_foreign_table_is_not_changed tests the firewall of IPv4
+    ("nftables66", intents.make_intent("nat66"), {}, {"sections": {"forward": "type filter hook forward priority filter; policy drop;"}}, "firewall-blocks", []),
     ("jool", NAT64, {}, {"sections": {"instances_jool": INSTANCES.replace(",v6t,", ",theirs,")}}, "device-busy", ["jool instance remove"]),
     *(("jool", intent, {}, {"programs": frozenset()}, "missing-program", [source]) for intent, source in (
         (intents.SIIT, "apt-get install jool-tools jool-dkms"), (NAT64, "apt-get install jool-tools jool-dkms"),
@@ -205,12 +200,12 @@ REJECTED = [
       for intent, other in ((MAPT, "mapt-br on VPP"), (MAPT_CE, "mapt-ce on nat46"))),
     ("nat46", intents.SIIT, {"module": "/nowhere/nat46.ko"}, {"sections": {"module": "none\n"}},
      "missing-kernel-module", ["/nowhere/nat46.ko", "https://github.com/ayourtch/nat46", "--set-dut module=FILE"]),
-    ("ip6-tunnel", make_intent("mape-ce"), {}, {"sections": {"ip6_tunnel": "none\n"}}, "missing-kernel-module", ["ip6_tunnel"]),
-    ("ip6-tunnel", B4, {"checks": True}, {}, "unsupported-by-device", []),
+    ("ip6-tunnel", intents.make_intent("mape-ce"), {}, {"sections": {"ip6_tunnel": "none\n"}}, "missing-kernel-module", ["ip6_tunnel"]),
+    ("ip6-tunnel", intents.B4, {"checks": True}, {}, "unsupported-by-device", []),
     *(("tayga", intents.SIIT, {"workers": 2, "version": version}, {}, "unsupported-by-version", [])
       for version in ("0.9.2-8", "unknown", "0.9.6")),
     ("ip6-tunnel", intents.ROUTER4, {}, {}, "unsupported-technology", ["v6t dut list"]),
-    ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), OLD_TAYGA, {}, "setting-untellable", ["no offlink-mtu"]),
+    ("tayga", intents.make_intent("siit", lowest_ipv6_mtu=1500), OLD_TAYGA, {}, "setting-untellable", ["no offlink-mtu"]),
     # an alias of an existing address changes its mask (in_ioctl_change_ifaddr, sys/netinet/in.c)
     ("openbsd-pf", NAT44, EM, {"sections": {"links": IFCONFIG.replace("netmask 0xffffff00", "netmask 0xffffff80")}},
      "address-conflict", ["198.18.0.1/25"]),
@@ -224,31 +219,27 @@ REJECTED = [
 ]  # fmt: skip
 
 
-def plan_changed(driver, intent, options, changes):
-    loaded = make_driver(driver, options)
-    loaded.plan(intent, replace(loaded.make_example_facts(intent), **changes))
-
-
 @pytest.mark.parametrize(("driver", "intent", "options", "changes"), ACCEPTED)
 def test_supported_device_is_accepted(driver, intent, options, changes):
-    plan_changed(driver, intent, options, changes)
+    make_plan(driver, intent, changes, **options)
 
 
 @pytest.mark.parametrize(("driver", "intent", "options", "changes", "code", "words"), REJECTED)
 def test_unsupported_device_is_rejected(driver, intent, options, changes, code, words):
     with expect_error(code) as caught:
-        plan_changed(driver, intent, options, changes)
+        make_plan(driver, intent, changes, **options)
     text = f"{caught.value.message} {caught.value.hint}"
     assert [w for w in words if not re.search(rf"(?<!\w){re.escape(w)}(?!\w)", text)] == []
 
 
 def test_vpp_rejects_second_lwaftr_address_of_ipv4_address(tmp_path):
     """The binding table has two softwires of one IPv4 address, to different lwAFTR addresses."""
-    (tmp_path / "table").write_text(TWO_RELAYS)
-    two_relays = make_intent("lwaftr", binding_table=str(tmp_path / "table"))
-    with expect_error("unsupported-by-device", mentions="2001:db8:6::7") as info:
+    table = tmp_path / "table"
+    table.write_text("198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1\n"
+                     "198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7\n")  # fmt: skip
+    two_relays = intents.make_intent("lwaftr", binding_table=str(table))
+    with expect_error("unsupported-by-device", mentions="2001:db8:6::7", hint="snabb-lwaftr"):
         make_plan("vpp", two_relays)
-    assert "snabb-lwaftr" in info.value.hint
     assert "2001:db8:6::7" in format_steps(make_plan("snabb-lwaftr", two_relays))
 
 
@@ -257,7 +248,6 @@ def format_steps(plan):
 
 
 ONE_CE = {**parameter_values.NO_EA_BITS, "psid": 0x34, "iid_format": "draft"}
-CHAINED_TAYGA = {"parts": {"ce": {"driver": "tayga"}}}
 POOL = {"pool4": ["198.19.0.1", "198.19.0.2"], "ports": (2000, 2999)}
 
 
@@ -266,31 +256,31 @@ def with_sessions(intent, sessions):
 
 
 @pytest.mark.parametrize(("driver", "intent", "options", "line"), [
-    *(("nftables66", make_intent("nat66"), {"rfc_timers": True}, f"nf_conntrack_{timer}") for timer in (
+    *(("nftables66", intents.make_intent("nat66"), {"rfc_timers": True}, f"nf_conntrack_{timer}") for timer in (
         "icmp_timeout=66", "icmpv6_timeout=66", "tcp_timeout_established=8184", "tcp_timeout_syn_sent=264",
         "tcp_timeout_time_wait=264",
     )),
     # TAYGA's own addresses do not overlap with addresses of the test
-    *(("tayga", make_intent("siit", **PREFIX, **{hosts: {"first": first}}), {}, f"\nipv4-addr {own}\n")
+    *(("tayga", intents.make_intent("siit", **PREFIX, **{hosts: {"first": first}}), {}, f"\nipv4-addr {own}\n")
       for hosts, first, own in (
           ("ipv4_hosts", "198.19.0.2", "192.168.255.9"), ("ipv4_hosts", "192.168.255.9", "10.255.255.9"),
           ("ipv6_hosts", "192.168.255.9", "10.255.255.9"))),
-    ("tayga-nftables", make_intent("nat64", **TAYGA_NETWORK), {}, "\nipv6-addr fd76:3675::9\n"),
+    ("tayga-nftables", intents.make_intent("nat64", **TAYGA_NETWORK), {}, "\nipv6-addr fd76:3675::9\n"),
     # the tunnel's end is an additional address of the device
-    *((driver, make_intent(plugin, br_address="2404:9200:225:100::64"), {}, address)
+    *((driver, intents.make_intent(plugin, br_address="2404:9200:225:100::64"), {}, address)
       for driver, plugin in (("vpp", "mape-br"), ("vpp", "lwaftr"), ("command", "mape-br"))
       for address in ("2404:9200:225:100::64/128", "2001:db8:6::1/64")),
-    *(("snabb-lwaftr", make_intent("lwaftr", br_address="2404:9200:225:100::64", softwires=1), {}, own)
+    *(("snabb-lwaftr", intents.make_intent("lwaftr", br_address="2404:9200:225:100::64", softwires=1), {}, own)
       for own in ("internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;")),
     # a rule without EA bits becomes one softwire
-    ("vpp", make_intent("mape-br", **ONE_CE), {}, "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
-    ("vpp", make_intent("mape-br", **ONE_CE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
-    ("nat46", make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
+    ("vpp", intents.make_intent("mape-br", **ONE_CE), {}, "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"),
+    ("vpp", intents.make_intent("mape-br", **ONE_CE), {}, "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n"),
+    ("nat46", intents.make_intent("mapt-ce", iid_format="draft"), {}, "local.style MAP0"),
     ("nat46", MAPT_CE, {}, "local.style MAP "),
-    ("chain", make_intent("ipv4aas", variant="map-t", iid_format="draft"), CHAINED_TAYGA, "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
+    ("chain", intents.make_intent("ipv4aas", variant="map-t", iid_format="draft"), {"parts": {"ce": {"driver": "tayga"}}}, "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n"),
     ("tayga-nftables", NAT64, {"ipv4_addr": "10.9.9.9"}, "ipv4-addr 10.9.9.9"),
-    ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6"}, "offlink-mtu 1500\n"),
-    ("tayga", make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6-16"}, "offlink-mtu 1500\n"),
+    ("tayga", intents.make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6"}, "offlink-mtu 1500\n"),
+    ("tayga", intents.make_intent("siit", lowest_ipv6_mtu=1500), {"version": "0.9.6-16"}, "offlink-mtu 1500\n"),
     *((driver, intent, {"workers": n}, f"\nworkers {n}\n")
       for driver, intent in (("tayga", intents.SIIT), ("tayga-nftables", NAT64)) for n in (0, 2)),
     # pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet
@@ -309,36 +299,34 @@ def test_plan_contains_line_for_parameters(driver, intent, options, line):
     assert line in format_steps(make_plan(driver, intent, **options))
 
 
-@pytest.mark.parametrize(("driver", "options", "word"), [
-    ("tayga", OLD_TAYGA, "offlink-mtu"),
-    ("tayga", {"workers": -1}, "workers"),
-    ("tayga-nftables", {"workers": -1}, "workers"),
+@pytest.mark.parametrize(("driver", "intent", "options", "word"), [
+    ("tayga", intents.SIIT, OLD_TAYGA, "offlink-mtu"),
+    ("tayga", intents.SIIT, {"workers": -1}, "workers"),
+    ("tayga-nftables", NAT64, {"workers": -1}, "workers"),
 ])  # fmt: skip
-def test_plan_omits_unsupported_setting(driver, options, word):
-    intent = NAT64 if driver == "tayga-nftables" else intents.SIIT
+def test_plan_omits_unsupported_setting(driver, intent, options, word):
     assert word not in format_steps(make_plan(driver, intent, **options))
 
 
 def test_learned_default_route_survives_forwarding():
-    driver = make_driver("linux-router", {})
-    example = driver.make_example_facts(intents.ROUTER4)
-    facts = replace(example, advertised_route_interfaces=frozenset({"mgmt"}))
-    assert "net.ipv6.conf.mgmt.accept_ra=2" in driver.plan(intents.ROUTER4, facts).steps[0].command
+    changes = {"advertised_route_interfaces": frozenset({"mgmt"})}
+    plan = make_plan("linux-router", intents.ROUTER4, changes)
+    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
-MAP_E_CE = make_intent("mape-ce").configuration
+MAP_E_CE = intents.make_intent("mape-ce").configuration
 
 
-def test_ip6_tunnel_header_profile_follows_options():
-    profile = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(LWB4)
-    assert (profile.tunnel_hop_limit, profile.outer_ecn) == (200, "reset")
-    assert (profile.outer_dscp, profile.inner_dscp) == ("copied", "copied")
-    profile = make_driver("ip6-tunnel", {"dscp": "pipe"}).get_header_profile(LWB4)
-    assert (profile.outer_dscp, profile.inner_dscp) == ("zero", "kept")
+@pytest.mark.parametrize(("options", "hop_limit", "outer_dscp", "inner_dscp"), [
+    ({"hop_limit": 200}, 200, "copied", "copied"), ({"dscp": "pipe"}, 64, "zero", "kept")])  # fmt: skip
+def test_ip6_tunnel_header_profile_follows_options(options, hop_limit, outer_dscp, inner_dscp):
+    profile = make_driver("ip6-tunnel", options).get_header_profile(LWB4)
+    assert (profile.tunnel_hop_limit, profile.outer_ecn) == (hop_limit, "reset")
+    assert (profile.outer_dscp, profile.inner_dscp) == (outer_dscp, inner_dscp)
 
 
 def test_drop_rules_accept_exactly_the_port_set():
-    """Compare all accepted ports with the port set (RFC 7597, section 5.1)."""
+    """Compare all accepted ports with the port set (RFC 7597, section 5.1); an address has none."""
     sport = [r for r in format_drop_rules(MAP_E_CE, "right") if "th sport" in r]
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])
@@ -346,22 +334,17 @@ def test_drop_rules_accept_exactly_the_port_set():
     ports = parameter_values.Base("mape-ce").make_technology().params.customer.ports
     assert accepted == [port for port in range(65536) if port in ports]
     assert accepted
-
-
-def test_whole_address_needs_no_port_rules():
     whole = MAP_E_CE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
     rules = format_drop_rules(whole, "right")
     assert len(rules) == 2
     assert all("addr != 192.0.2.0/28 counter drop" in rule for rule in rules)
 
 
-@pytest.mark.lab
-@needs_lab
-@needs_nft
+@mark_lab_test(needs_nft)
 @pytest.mark.parametrize(("psid_offset", "psid_len"), [(0, 6), (6, 6), (0, 16)])
 def test_nft_lists_drop_rules_as_loaded(psid_offset, psid_len):
     port_set = {"psid_offset": psid_offset, "psid_len": psid_len}
-    plan = make_plan("ip6-tunnel", make_intent("lwb4", **port_set), checks=True)
+    plan = make_plan("ip6-tunnel", intents.make_intent("lwb4", **port_set), checks=True)
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
     loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
     result = run_shell(f"nft -f - && {loaded.check.command}", text, sh=("unshare", "-n", "sh"))
@@ -371,22 +354,61 @@ def test_nft_lists_drop_rules_as_loaded(psid_offset, psid_len):
 
 def test_ip6_tunnel_is_aftr_side_for_one_b4():
     parts = {"softwire": {"driver": "ip6-tunnel"}}
-    steps = make_plan("chain", make_intent("ipv4aas", variant="ds-lite"), parts=parts).steps
+    steps = make_plan("chain", intents.make_intent("ipv4aas", variant="ds-lite"), parts=parts).steps
     commands = [s.command for s in steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
     assert "ip rule add priority 8676 iif right lookup 8676" in commands
     assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in steps)
     with expect_error("unsupported-by-device", mentions="16"):
-        make_plan("chain", make_intent("dslite-aftr"), parts=parts)
+        make_plan("chain", intents.make_intent("dslite-aftr"), parts=parts)
 
 
-def test_vpp_version_is_parsed():
+UNKNOWN = "tayga: unrecognized option '--help'\n0.9.2-8"  # output of version 0.9.2
+
+
+@pytest.mark.parametrize(("driver", "output", "version"), [
+    ("tayga", UNKNOWN, "0.9.2-8"),
+    ("tayga", "Usage: tayga ...\n", "unknown"),
+    ("tayga", "TAYGA version 0.9.6\n0.9.2-8", "0.9.6"),
+    ("tayga", "TAYGA version 0.9.6-16-g8a028c7\n", "0.9.6-16-g8a028c7"),
+    ("tayga", "TAYGA version 0.9.7", "0.9.7"),
+    ("tayga", "", "unknown"),
+    ("tundra", "Tundra-NAT64 / v6.0.2 / Copyright (c) 2024", "6.0.2"),
+    ("snabb-lwaftr", "snabb 2022.07 (396-gf32729274-dirty)\n", "2022.07-396-gf32729274-dirty"),
+    ("snabb-lwaftr", "snabb 2024.08\n", "2024.08"),
+    ("jool", read_captured("jool-version.txt"), "4.1.9"),
+    ("jool", "4.1.255.5\n4.1.255.5\n", "4.2.0-rc3"),  # as published
+    ("jool", "4.1.255.9\n", "4.1.255.9"),
+])  # fmt: skip
+def test_version_is_read_from_program_or_package(driver, output, version):
+    assert make_driver(driver, {}).extract_version(output) == version
+
+
+@pytest.mark.parametrize(("driver", "output", "code", "words"), [
+    ("tundra", "sh: 1: /nowhere/tundra-nat64: not found", "unexpected-answer", "tundra"),
+    ("jool", "4.1.10.0\n4.1.9.0\n", "version-mismatch", "4.1.10"),  # module and program
+])  # fmt: skip
+def test_missing_or_different_program_is_rejected(driver, output, code, words):
+    with expect_error(code, mentions=words):
+        make_driver(driver, {}).extract_version(output)
+
+
+def test_nat46_version_is_module_checksum(tmp_path):
+    module = tmp_path / "nat46.ko"
+    module.write_bytes(b"v6t")
+    digest = hashlib.sha256(b"v6t").hexdigest()[:12]
+    versions = []
+    for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
+        driver = make_driver("nat46", {"module": name})
+        output = run_shell(driver.version_command, "", check=False).stdout
+        versions.append(driver.extract_version(output))
+    assert versions == [f"module {digest} (SHA-256)", "unknown", "unknown"]
+
+
+def test_vppctl_is_next_to_program_and_prints_version():
     sections = {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
     assert make_driver("vpp", RUNNING).parse_facts(sections).version == "26.06-release"
-
-
-def test_vppctl_is_next_to_program():
     options = {"program": "/opt/vpp/bin/vpp"}
     assert make_driver("vpp", options).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
     remote = {"ssh": {"host": "dut"}}

@@ -1,4 +1,4 @@
-"""Linux devices in namespaces: foreign configuration, restored state, and rollback after changes by others."""
+"""Devices in namespaces: foreign configuration, restored state, traffic classes and unfetched frames."""
 
 import os
 import subprocess
@@ -6,18 +6,23 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.duts.lab.ssh import read_start_time
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
+from v6t.drivers.duts.session.telemetry import summarize_samples
 from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, UndoRecord, build_undo_script
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import LinkIntent
+from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 
 from . import intents
-from .bench import open_bed
+from .bench import EQUAL_OCTETS, TRANSLATION, measure_traffic_classes, open_bed
 from .remote_site import Namespace
 from .support import in_lab
 
@@ -77,9 +82,8 @@ def test_former_addresses_are_restored(router):
 
 # the kernel removes neighbor entries with the address of an interface for IPv4 only
 HOSTS = ("192.0.2.2", "192.0.2.3", "2001:db8::2", "2001:db8::3")
-HOST_MACS = dict.fromkeys(HOSTS, "02:00:00:00:00:01")
-ROUTES = {"198.51.100.0/24": "192.0.2.2"}
-SIDE = LinkIntent(["192.0.2.1/24", "2001:db8::1/64"], HOST_MACS, ROUTES)
+SIDE = LinkIntent(["192.0.2.1/24", "2001:db8::1/64"], dict.fromkeys(HOSTS, "02:00:00:00:00:01"),
+                  {"198.51.100.0/24": "192.0.2.2"})  # fmt: skip
 TUN = make_object_step(
     "ip tuntap add dev tun9 mode tun", "ip link del tun9", "a TUN interface",
     read=linux.make_show_link_command("tun9"), expected=expect_words("tun9"),
@@ -104,8 +108,9 @@ KERNEL_STATE = (
     "ip -o addr | grep -v fe80; ip route; ip neigh show nud permanent; ip -o link | cut -d' ' -f2-5; "
     "sysctl net.ipv4.conf.all.rp_filter; nft list ruleset"
 )
-RP_FILTER = {"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}
-SYSCTL = linux.make_sysctl_step(RP_FILTER, "x")
+RP_FILTER = linux.make_sysctl_step(
+    {f"net.ipv4.conf.{name}.rp_filter": 2 for name in ("left", "all")}, "x"
+)
 
 
 @pytest.mark.parametrize(("steps", "removal"), [
@@ -116,7 +121,7 @@ SYSCTL = linux.make_sysctl_step(RP_FILTER, "x")
     (SIDE_STEPS, "ip link set left down; ip link set left up"),
     ([linux.make_link_up_step("cable")], "ip link set cable down"),
     ([linux.make_mtu_step("left", 1400)], "ip link set left mtu 1300"),
-    ([SYSCTL], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
+    ([RP_FILTER], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
     ([TUN, linux.make_mtu_step("tun9", 1400), linux.make_link_up_step("tun9")], "ip link del tun9"),
     ([TABLE], "nft delete table ip v6t"),
 ])  # fmt: skip
@@ -133,6 +138,49 @@ def test_rollback_restores_device_after_object_vanished(device, tmp_path, steps,
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
     assert device(KERNEL_STATE) == before
     assert not any(entry.differs_from(device(entry.state_command)) for entry in entries)
+
+
+KEYS, NAMES = (matrix.MULTIQUEUE, "tundra"), ("nftables-nat44", "tayga-siit")
+ROWS = [row for row in matrix.ROWS if row.program_key in KEYS or row.name in NAMES]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_traffic_class_handling_is_allowed_and_reported(row):
+    if missing := matrix.find_missing("embedded", row):
+        pytest.skip(missing)
+    options = {"dut": row.device, **row.driver_options}
+    measured = measure_traffic_classes(row.plugin, EQUAL_OCTETS, **options)
+    for pair, (why, behaviours) in measured.items():
+        assert why == "", pair
+        kinds = {what for what in behaviours if "TOS" in what or "traffic class" in what}
+        if pair[0]:
+            assert kinds == (set() if row.plugin == "nat44" else TRANSLATION)
+
+
+@pytest.mark.alone
+def test_unfetched_frames_are_counted_as_device_losses():
+    """The worker is stopped, because a polling core always looks busy."""
+    program = matrix.find_program("snabb-lwaftr")
+    if not program:
+        pytest.skip("no snabb in PATH; V6T_SNABB may name one")
+    intent = intents.make_lwaftr()
+    link = intent.links.left
+    frame = bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(dst="2001:db8:6::1", nh=4))
+    with open_bed("snabb-lwaftr", intent, program=program) as bed:
+        shell = bed.session.transport
+        samples = [bed.session.read_sample()]
+        worker = "$(ps -o pid= --ppid $(cat /run/v6t/snabb.pid))"
+        assert shell.run(f"kill -STOP {worker}").status == 0
+        for _ in range(3000):
+            bed.left.send(frame)
+        samples.append(bed.session.read_sample())
+        shell.run(f"kill -CONT {worker}")
+    summary = summarize_samples(samples)
+    assert summary.polls and summary.cores
+    assert summary.drops["sockets dropped"] > 1000
+    verdict = judge_device(samples, lost=3000)
+    assert verdict.limited_by == "cpu", verdict
+    assert "it polls" in verdict.explanation
 
 
 def test_zombie_has_no_start_time():

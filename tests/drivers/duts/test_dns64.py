@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 import pytest
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench
-from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.trial import Queries, Trial
 
+from .intents import make_intent
 from .support import in_lab, needs_device
 
 pytestmark = in_lab
@@ -25,14 +25,15 @@ def open_bench(server, threads=1, **params):
     options = {"threads": str(threads)} if threads > 1 else {}
     setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=options)
 
-    def ask(timeout_s=2.0, **queries):
+    def ask(timeout_s=2.0, answered=COUNT, **queries):
         sent = Queries(timeout_s=timeout_s, **queries)
-        trial = Trial(
-            "resolution", "k", 114, 94, "forward", QPS, SECONDS, pause_s=0.0, queries=sent
-        )
+        sizes = (114, 94)
+        trial = Trial("resolution", "k", *sizes, "forward", QPS, SECONDS, pause_s=0.0, queries=sent)
         result = bench.measure(trial)
         assert not result.faults, result.faults
-        return result.directions["forward"]
+        counted = result.directions["forward"]
+        assert sent.is_selftest or counted.count_frames("received") == answered, counted.answers
+        return counted
 
     with closing(Bench(setup, loopback=server is None)) as bench:
         bench.load({})
@@ -43,37 +44,31 @@ def open_bench(server, threads=1, **params):
 def test_queries_are_answered_correctly_with_and_without_cache(server):
     with open_bench(server) as (_, ask):
         plain = ask()
-        assert plain.count_frames("received") == COUNT, plain.answers
         assert (plain.matched, plain.mismatch) == (COUNT, None)
         assert plain.answers.aaaa_queries >= COUNT
         assert plain.answers.a_queries >= COUNT
         native = ask(native_aaaa_share=1.0)
-        assert native.count_frames("received") == COUNT, native.answers
         assert native.answers.a_queries <= COUNT * 0.05
         half = ask(cached_share=0.5, cached_names=5)
-        assert half.count_frames("received") == COUNT, half.answers
         assert half.answers.cached_names == 5
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
         # the cache was flushed between the trials
         cached = ask(cached_share=1.0, cached_names=5)
-        assert cached.count_frames("received") == COUNT, cached.answers
         assert cached.answers.aaaa_queries <= COUNT * 0.05
 
 
 @needs_device("unbound")
 def test_authoritative_server_is_reached_over_ipv6():
     with open_bench("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as (_, ask):
-        result = ask()
-        assert result.count_frames("received") == COUNT, result.answers
+        ask()
 
 
 @needs_device("knot-resolver")
 def test_all_knot_resolver_processes_answer_and_end():
     """Knot Resolver forks processes instead of starting threads."""
     with open_bench("knot-resolver", threads=2) as (bench, ask):
-        result = ask()
-        assert result.count_frames("received") == COUNT, result.answers
+        ask()
         transport = bench.session.transport
         directory = f"{bench.session.driver.options.state_dir}/dns"
         group = transport.run(f"cat {directory}/knot-resolver.pid").out.strip()
@@ -86,10 +81,9 @@ def test_all_knot_resolver_processes_answer_and_end():
 @needs_device("unbound")
 def test_wrong_prefix_of_device_is_reported():
     with open_bench("unbound") as (bench, ask):
-        wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()
+        wrong = make_intent("dns64", prefix="2001:db8:65::/96")
         bench._setup.__dict__["intent"] = wrong  # the value passed to the driver
-        result = ask()
-        assert result.count_frames("received") == 0
+        result = ask(answered=0)
         assert result.answers.reasons == {"wrong AAAA record": COUNT}
         assert result.mismatch["why"] == "wrong AAAA record"
         assert result.mismatch["expected"] != result.mismatch["received"]

@@ -8,12 +8,11 @@ from v6t.core.runs.dut import LAB_DEVICE_GONE
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_refusal
-from v6t.tests.needs import needs_lab
 from v6t.tests.settings import resolve
 
 from . import intents
 from .remote_site import STATE, wait_until
-from .support import DUMMY, FORWARDING, needs_device, run_v6t, write_testbed
+from .support import DUMMY, FORWARDING, mark_lab_test, needs_device, run_v6t, write_testbed
 
 ROUTER = ("--plugin", "ipv4-router")
 
@@ -22,40 +21,40 @@ def mark_device_test(test):
     return pytest.mark.lab(needs_device("nftables", over_ssh=True)(test))
 
 
-def test_plan_as_json_has_undo_and_check():
+def test_dry_runs_show_plan_with_undo_and_check():
     mape = ("--plugin", "mape-br", "--driver", "vpp", "--json")
     plan = json.loads(v6t("dut", "plan", *mape).out)
     assert json.loads(v6t("dut", "commit", *mape, "--dry-run").out) == plan
     assert plan["driver"] == "vpp"
     (step,) = [step for step in plan["steps"] if "map add domain" in step["command"]]
     assert step["undo"] and step["check"]
+    printed = v6t("dut", "plan", "--plugin", "siit", "--driver", "tayga").out.strip()
+    shown = v6t("run", "--dry-run", "-v", "--plugin", "siit", "--dut", "tayga").out
+    assert v6t("run", "--dry-run", "-v", "--plugin", "siit", "--driver", "tayga").out == shown
+    assert printed in "\n".join(line.removeprefix("  ") for line in shown.splitlines())
 
 
 def make_lab_run(place, parts, **flags):
     """Write a run directory with undo records of the parts of a lab device."""
     (place / "config.json").write_text(json.dumps(resolve(**flags).to_json()))
-    records = [place / part / "dut-undo.json" for part in parts]
-    for record in records:
-        record.parent.mkdir(exist_ok=True)
-        record.touch()
-    return records
+    for part in parts:
+        (place / part).mkdir(exist_ok=True)
+        (place / part / "dut-undo.json").touch()
 
 
 ENDED_LABS = {f"parts.{name}.options.ssh.lab": f"no-{name}" for name in ("clat", "plat")}
-MAP_T = {"params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "reference"}}
 
 
 @pytest.mark.parametrize(("flags", "parts"), [
     ({"plugin": "nat44", "dut": "nftables"}, [""]),
-    ({"plugin": "ipv4aas", **MAP_T}, ["napt"]),
+    ({"plugin": "ipv4aas", "params": {"variant": "map-t"}, "dut_params": {"parts.br.driver": "reference"}}, ["napt"]),
     pytest.param({"plugin": "ipv4aas", "dut_params": ENDED_LABS}, ["clat", "plat"], marks=pytest.mark.lab),
 ])  # fmt: skip
 def test_record_of_ended_lab_device_is_removed(flags, parts, tmp_path):
-    records = make_lab_run(tmp_path, parts, **flags)
+    make_lab_run(tmp_path, parts, **flags)
     result = v6t("dut", "rollback", tmp_path)
     assert (result.status, result.out) == (0, f"{LAB_DEVICE_GONE}\n")
-    assert not any(file.exists() for file in records)
-    assert not any((tmp_path / part).exists() for part in parts if part)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "config.json"}
 
 
 def test_status_and_locked_rollback_of_ended_lab_device_are_rejected(tmp_path):
@@ -64,13 +63,6 @@ def test_status_and_locked_rollback_of_ended_lab_device_are_rejected(tmp_path):
     with hold_lock(tmp_path):
         codes = {v6t("dut", verb, tmp_path).code for verb in ("rollback", "status")}
     assert codes == {"directory-locked"}
-
-
-def test_dry_run_shows_plan():
-    plan = v6t("dut", "plan", "--plugin", "siit", "--driver", "tayga")
-    shown = v6t("run", "--dry-run", "-v", "--plugin", "siit", "--dut", "tayga")
-    assert v6t("run", "--dry-run", "-v", "--plugin", "siit", "--driver", "tayga").out == shown.out
-    assert plan.out.strip() in "\n".join(line.removeprefix("  ") for line in shown.out.splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -112,10 +104,6 @@ def two_step_dut(make_dut):
     return make_dut("command", base=False, steps=[DUMMY, FORWARDING])
 
 
-def read_state(server):
-    return server.shell(STATE)
-
-
 def read_status(dut):
     return json.loads(dut("status", "--json").out)
 
@@ -123,10 +111,10 @@ def read_status(dut):
 @mark_device_test
 def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
     nat44 = ("--plugin", "nat44")
-    before = read_state(server)
+    before = server.shell(STATE)
     assert "not configured by v6t" in dut("status", *nat44).out
     assert "to change" in get_step_states(dut("compare", *nat44, "--json", status=7)).values()
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
     dut("commit", *nat44)
     assert "snat to 198.19.0.1" in server.shell("nft list table ip v6t")
     states = get_step_states(dut("compare", *nat44, "--json"))
@@ -141,22 +129,21 @@ def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
     assert "has no sessions" in dut("flush", *nat44).out
     assert "connections: undone" in dut("rollback").out  # without the technology
     assert "nothing" in dut("rollback").out
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
 
 
 def get_step_states(result):
-    """Return the state of each step by its number."""
     return {s["number"]: s["state"] for s in json.loads(result.out)["steps"]}
 
 
 @mark_device_test
 def test_unconfirmed_commit_is_rolled_back(server, two_step_dut):
-    before = read_state(server)
+    before = server.shell(STATE)
     two_step_dut("commit", *ROUTER, "--revert-in", "2")
     wait_until(server.get_path("/run/v6t/guard/fired").exists, "the rollback timer")
     assert two_step_dut("confirm", status=4).code == "rollback-timer-failed"
     two_step_dut("rollback")
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
 
 
 @mark_device_test
@@ -220,9 +207,9 @@ def test_compare_and_status_work_without_lock(server, dut):
     held = server.console.hold(build_lock_script("/run/v6t", "alice@elsewhere process 1"))
     assert held.read_line(10) == "locked"
     dut("compare", "--plugin", "nat44", status=7)
-    before = read_state(server)
+    before = server.shell(STATE)
     assert "alice@elsewhere" in dut("commit", "--plugin", "nat44", status=4).err
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
     assert read_status(dut)["lock"] == "alice@elsewhere process 1"
     held.release()
     wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")
@@ -235,18 +222,16 @@ def test_compare_and_status_work_without_lock(server, dut):
 ])  # fmt: skip
 def test_foreign_table_is_not_changed(ruleset, code, server, dut):
     server.shell(f"nft '{ruleset}'")
-    before = read_state(server)
+    before = server.shell(STATE)
     if code == "foreign-configuration":
         result = dut("compare", "--plugin", "nat44", "--json", status=7)
         assert "belongs to another owner" in get_step_states(result).values()
     assert dut("commit", "--plugin", "nat44", status=4).code == code
-    assert read_state(server) == before
+    assert server.shell(STATE) == before
     server.shell("nft flush ruleset")
 
 
-@pytest.mark.lab
-@needs_lab
-@needs_device("tayga-nftables")
+@mark_lab_test(needs_device("tayga-nftables"))
 def test_verify_reads_back_and_sends_frames_in_both_directions():
     result = v6t("dut", "verify", "--plugin", "nat64", "--driver", "tayga-nftables")
     assert result.status == 0, result.err
@@ -257,9 +242,7 @@ def test_verify_reads_back_and_sends_frames_in_both_directions():
     assert "rolled back" in lines[-1]
 
 
-@pytest.mark.lab
-@needs_lab
-@needs_device("linux-router")
+@mark_lab_test(needs_device("linux-router"))
 def test_verify_detects_device_that_forwards_nothing(tmp_path):
     read = "sysctl -n net.ipv4.conf.left.forwarding"
     step = {

@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,6 @@ from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.plugins.dns64 import Dns64
-from v6t.plugins.nat44 import Nat66
-from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 
 from . import intents, remote_site, sshserver
@@ -38,9 +36,7 @@ CUTS = ("sshd is killed", "the route is cut")
 LIMIT_S = dict.fromkeys(CUTS, 3)
 DEFAULT_LIMIT_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
-DNS64 = Dns64().make_dut_intent()
-# With filters, and a route that changes during the measurement.
-MODIFIED = intents.with_requirements(intents.ROUTER4, filters=25, route_updates=True)
+DNS64 = intents.make_intent("dns64")
 # Intent by driver name, with an optional variant after a comma.
 DEVICES = {
     "linux-router": intents.ROUTER4,
@@ -49,9 +45,12 @@ DEVICES = {
     "tayga": intents.SIIT,
     "tayga-nftables": intents.make_nat64(),
     **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), DNS64),
-    "linux-router, modified": MODIFIED,
-    "ip6tables-npt": Nptv6().make_dut_intent(),
-    "nftables66": Nat66().make_dut_intent(),
+    # with filters, and a route that changes during the measurement
+    "linux-router, modified": intents.with_requirements(
+        intents.ROUTER4, filters=25, route_updates=True
+    ),
+    "ip6tables-npt": intents.make_intent("nptv6"),
+    "nftables66": intents.make_intent("nat66"),
 }
 # Drivers whose program has no package. They are not part of `make test`.
 BUILT = {
@@ -69,10 +68,20 @@ EXCLUDED_DRIVERS = {
 }
 # Drivers tested at one site, because their programs share huge pages, a name in /tmp, or a polling core.
 ALONE = ("snabb-lwaftr", "vpp")
-FAULTS = (
-    "the session is killed", "sshd is killed", "the route is cut", "the disk is full",
-    "the disk is read-only",
-)  # fmt: skip
+INJECTIONS = {
+    "the session is killed": lambda site: site.device.kill_sessions(),
+    "sshd is killed": lambda site: site.device.shell(f"kill $(cat /run/sshd.pid); {sshserver.KILL_SESSIONS}"),
+    "the route is cut": lambda site: site.cut_route(),
+    "the disk is full": lambda site: site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true"),
+}  # fmt: skip
+FAULTS = (*INJECTIONS, "the disk is read-only")
+# What an operator would do.
+REPAIRS = {
+    "sshd is killed": lambda site: site.device.listen(),
+    "the route is cut": lambda site: site.restore_route(),
+    "the disk is full": lambda site: site.device.shell(f"rm -f {DISK}/filler"),
+    "the disk is read-only": lambda site: site.device.shell(f"mount -o remount,rw {DISK}"),
+}
 SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd|[t]undra|[s]nabb|[v]pp"
 STATE = (
     remote_site.STATE
@@ -135,12 +144,11 @@ def _build_site(directory):
     site = remote_site.RemoteSite("matrix", directory)
     site.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves empty chains in its tables after its first use
-    for table, chain in (
-        *(("iptables -t nat", "POSTROUTING"), ("iptables -t filter", "FORWARD")),
-        *(("iptables -t mangle", "FORWARD"), ("ip6tables -t mangle", "POSTROUTING")),
-        ("ip6tables -t mangle", "PREROUTING"),
-    ):
-        site.device.shell(f"{table} -A {chain} -j ACCEPT && {table} -D {chain} -j ACCEPT")
+    for command in (
+        "iptables -t nat {} POSTROUTING", "iptables -t filter {} FORWARD", "iptables -t mangle {} FORWARD",
+        "ip6tables -t mangle {} POSTROUTING", "ip6tables -t mangle {} PREROUTING",
+    ):  # fmt: skip
+        site.device.shell(" && ".join(f"{command.format(act)} -j ACCEPT" for act in ("-A", "-D")))
     site.before = read_state(site)
     return site
 
@@ -152,14 +160,8 @@ def read_state(site):
 
 
 def inject(site, fault, session):
-    if fault == "the session is killed":
-        site.device.kill_sessions()
-    elif fault == "sshd is killed":
-        site.device.shell(f"kill $(cat /run/sshd.pid); {sshserver.KILL_SESSIONS}")
-    elif fault == "the route is cut":
-        site.cut_route()
-    elif fault == "the disk is full":
-        site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true")
+    if fault in INJECTIONS:
+        INJECTIONS[fault](site)
     else:
         line = f"mount -o remount,ro {DISK} 2>&1"
         loop = f"for i in $(seq 20); do error=$({line}) && exit 0; sleep 0.1; done; echo $error"
@@ -173,18 +175,6 @@ def is_settled(site):
     """Check without a process whether the device's timer is absent or has fired."""
     timer = Path(f"/proc/{site.device.pid}/root{DISK}/v6t/guard")
     return not timer.exists() or (timer / "fired").exists()
-
-
-def repair(site, fault):
-    """Repair the fault as an operator would."""
-    if fault == "the disk is full":
-        site.device.shell(f"rm -f {DISK}/filler")
-    elif fault == "the disk is read-only":
-        site.device.shell(f"mount -o remount,rw {DISK}")
-    elif fault == "the route is cut":
-        site.restore_route()
-    elif fault == "sshd is killed":
-        site.device.listen()
 
 
 def make_matrix_driver(name, options):
@@ -248,9 +238,10 @@ def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypa
     monkeypatch.setattr("v6t.drivers.duts.session.transaction.TIMER_MARGIN_S", 4.0)
     before = site.before
     transport = FaultyTransport(site, fault)
-    session = Session(make_matrix_driver(name, transport.options), transport, intent)
-    session.open()
-    try:
+    with closing(
+        Session(make_matrix_driver(name, transport.options), transport, intent)
+    ) as session:
+        session.open()
         if phase != "commit":
             session.commit()
             if phase != "rollback":
@@ -261,25 +252,23 @@ def test_device_is_restored_after_fault(name, fault, phase, step, site, monkeypa
             session.rollback()
             site.clean = read_state(site) == before
             pytest.skip(f"{phase} has no command {step}")
-    finally:
-        session.close()
     if fault in CUTS and phase != "rollback":
         # without a login, the device's timer restores it, unless nothing was changed yet
         wait_until(lambda: is_settled(site), "the device's own timer", 60)
         assert read_state(site) == before
-    repair(site, fault)
+    if fault in REPAIRS:
+        REPAIRS[fault](site)
     if read_state(site) != before:
         error = error or "nothing failed, so the device stays configured"
         if fault in CUTS:
             wait_until(lambda: is_settled(site), "the end of the device's own timer", 60)
         transport = FaultyTransport(site, fault)
-        last = Session(make_matrix_driver(name, transport.options), transport, intent)
-        # after the repair, the router may briefly report that there is no route
-        wait_until(lambda: attempt(last.open) == "", "a login", 30)
-        try:
+        with closing(
+            Session(make_matrix_driver(name, transport.options), transport, intent)
+        ) as last:
+            # after the repair, the router may briefly report that there is no route
+            wait_until(lambda: attempt(last.open) == "", "a login", 30)
             assert attempt(last.rollback) == "", error
-        finally:
-            last.close()
     assert sorted(set(read_state(site)) ^ set(before)) == [], error
     site.device.shell(f"rm -rf {DISK}/v6t")
     site.clean = True

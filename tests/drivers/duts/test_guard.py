@@ -27,7 +27,6 @@ PLUGIN = ("--plugin", "ipv4-router")
 
 
 def make_step(script, undo="", **more):
-    """Make a custom step that runs a script stored on the device."""
     return {"command": f"sh /run/{script}", "why": f"/run/{script}", "undo": undo, **more}
 
 
@@ -75,12 +74,6 @@ def list_ssh_clients(site):
     return run_shell(f"pgrep --ns {site.operator.pid} --nslist net -af ssh", check=False).stdout
 
 
-def without_record_files(site):
-    """Return the device's state without the files of the undo record."""
-    files = ("guard", "progress", "record.json", "undo.sh", "undone")
-    return [line for line in site.read_state() if line not in files]
-
-
 def test_configuration_that_cuts_session_is_undone_by_timer(device):
     """v6t waits for the device's timer, logs in again and checks the device."""
     step = make_step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)
@@ -94,7 +87,8 @@ def test_route_lost_during_commit_is_restored(device):
     path, process = start_commit(device, make_step("waits", deadline_s=5))
     device.cut_route()
     wait_until(lambda: device.device.has_undone, "the timer")
-    assert without_record_files(device) == device.before
+    files = ("guard", "progress", "record.json", "undo.sh", "undone")
+    assert [line for line in device.read_state() if line not in files] == device.before
     output = "".join(process.communicate(timeout=90))
     assert process.returncode == 4
     assert "after 3 s" in output
@@ -113,7 +107,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
         device.device.shell("touch /run/go")
     wait_until(lambda: device.device.has_undone, "the timer")
     assert "stays so" in device.v6t("dut", "commit", "--testbed", write_testbed(device), *PLUGIN)
-    wait_until(lambda: "timer.sh" not in device.device.list_processes(), "the timers end")
+    wait_until(lambda: "timer.sh" not in device.device.shell("ps -eo args"), "the timers end")
     state = device.read_state()
     assert "guard" not in state
     device.device.shell("touch /run/go")

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import threading
+from contextlib import closing
 from functools import partial
 from unittest.mock import Mock
 
@@ -30,24 +31,21 @@ SECRET = "correct horse"  # noqa: S105
 def open_on_loopback(server, **options):
     """Log in over TCP from the device's network namespace."""
     transport = SshTransport(SshOptions(**options))
-    with in_network_of(server.pid):
+    with in_network_of(server.pid), closing(transport):
         try:
             transport.open()
             return transport.run("echo in; echo $SSH_CONNECTION").out
         except V6tError as exc:
             return f"{type(exc).__name__}: {exc.message} | {exc.hint}"
-        finally:
-            transport.close()
 
 
 CLIENT = "Host relay\n  HostName localhost\n  ProxyJump 127.0.0.1\nHost *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"
 
 
 def test_login_uses_ssh_configuration_file(server, tmp_path):
-    files = {"key": server.directory / "id", "known": server.directory / "known_hosts"}
-    (tmp_path / "config").write_text(CLIENT.format(**files))
-    config = str(tmp_path / "config")
-    assert open_on_loopback(server, host="relay", config=config).startswith("in\n")
+    config, place = tmp_path / "config", server.directory
+    config.write_text(CLIENT.format(key=place / "id", known=place / "known_hosts"))
+    assert open_on_loopback(server, host="relay", config=str(config)).startswith("in\n")
 
 
 needs_sudo = pytest.mark.skipif(shutil.which("sudo") is None, reason="needs Debian package sudo")
@@ -111,12 +109,10 @@ def password_login(passwords, login, monkeypatch, tmp_path):
     return partial(login, identity=(), inner_port=2022)
 
 
-def test_login_with_password_from_environment(password_login, monkeypatch):
-    monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
-    assert password_login().run("echo in").out == "in\n"
-
-
-def test_password_is_requested_once_for_all_reconnections(password_login, monkeypatch):
+def test_password_is_read_from_environment_or_requested_once(password_login, monkeypatch):
+    with monkeypatch.context() as environment:
+        environment.setenv("V6T_DUT_PASSWORD", SECRET)
+        assert password_login().run("echo in").out == "in\n"
     getpass = Mock(return_value=SECRET)
     monkeypatch.setattr("getpass.getpass", getpass)
     transport = password_login(ask_password=True)
@@ -124,9 +120,6 @@ def test_password_is_requested_once_for_all_reconnections(password_login, monkey
     assert transport.run("echo in").out == "in\n"
     getpass.assert_called_once_with(f"password for {transport.name}: ")
     assert transport.name.startswith("ssh root@test-logins")
-
-
-def test_missing_terminal_refuses_password_login(password_login, monkeypatch):
     monkeypatch.setattr("getpass.getpass", Mock(side_effect=EOFError))
     with expect_error("login-refused"):
         password_login(ask_password=True)
@@ -156,15 +149,12 @@ def test_short_form_of_ssh_option_is_parsed():
     assert options.ssh == SshOptions(host="2001:db8::1", user="root")
 
 
-def test_jump_hosts_are_parsed():
-    hops = SshOptions(host="dut", jump="alice@bastion:2222,[2001:db8::1]:22").hops
-    assert hops == {"alice@bastion:2222": "bastion", "[2001:db8::1]:22": "2001:db8::1"}
-
-
 def test_several_jump_hosts_are_left_to_ssh():
-    client = SshClient(SshOptions(host="dut", jump="alice@first:2222,second", config=""))
+    options = SshOptions(host="dut", jump="alice@first:2222,[2001:db8::1]:22", config="")
+    assert options.hops == {"alice@first:2222": "first", "[2001:db8::1]:22": "2001:db8::1"}
+    client = SshClient(options)
     text = (client.directory / "config").read_text()
-    assert "Host dut\n  ProxyJump alice@first:2222,second\n" in text
+    assert f"Host dut\n  ProxyJump {options.jump}\n" in text
 
 
 def test_user_configuration_cannot_weaken_security_options(tmp_path):
@@ -220,9 +210,8 @@ def test_command_has_its_input_outputs_and_status(login, command, text, result):
 
 
 def test_commands_run_in_network_namespace_of_machine(server, login):
-    with expect_error("lab-failed") as info:
+    with expect_error("lab-failed", hint="ip netns add inner"):
         login(netns="inner")
-    assert "ip netns add inner" in info.value.hint
     server.shell("ip netns add inner; ip -n inner link add only-here type veth")
     server.shell("echo kept >/run/seen")
     transport = login(netns="inner")
@@ -245,16 +234,14 @@ def test_undo_script_finds_the_network_namespace_of_its_session(server, make_ses
     assert session.rollback() == ["an interface: undone"]
 
 
-def test_command_deadline_is_enforced(login):
+def test_slow_killed_and_endless_commands_are_errors(login):
     transport = login()
     with expect_error("timeout", mentions="0.3", kind=DeadlinePassed):
         transport.run("sleep 60", deadline_s=0.3)
     assert transport.run("echo still here").out == "still here\n"
-
-
-def test_endless_output_is_rejected(login):
+    assert transport.run("kill -9 $$").status != 0
     with expect_error("too-much-output"):
-        login().run("yes", deadline_s=60)
+        transport.run("yes", deadline_s=60)
 
 
 def test_connection_lost_during_command_is_an_error(server, login):
@@ -262,10 +249,6 @@ def test_connection_lost_during_command_is_an_error(server, login):
     threading.Timer(0.5, server.kill_sessions).start()
     with expect_error("connection-lost", kind=ConnectionLost):
         transport.run("echo partial; sleep 60")
-
-
-def test_killed_command_has_nonzero_status(login):
-    assert login().run("kill -9 $$").status != 0
 
 
 @pytest.mark.parametrize(("make_options", "code"), [
@@ -321,7 +304,6 @@ def test_refused_command_is_recognized_among_other_messages():
 def test_sshd_starts_where_new_directories_are_writable_by_the_group():
     before = os.umask(0o002)
     try:
-        server = sshserver.Server("umask")
-        server.stop()
+        sshserver.Server("umask").stop()
     finally:
         os.umask(before)

@@ -9,16 +9,12 @@ from v6t.drivers.duts import management_path
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
 from v6t.drivers.duts.os.openbsd import convert_route
-from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
-from v6t.plugins.map_ce import MapTCe
-from v6t.plugins.siit import Clat
 from v6t.tests.expect import expect_error
 
 from . import intents, remote_site
-from .support import DUMMY, run_shell
+from .support import DUMMY, make_plan, run_shell
 
-SSH = {"ssh": {"host": "device"}}
 SESSION = "10.9.9.2 50000 10.8.8.2 22"
 SURVEY = """\
 client 10.9.9.2 matched default via 10.8.8.1 dev mgmt
@@ -31,8 +27,9 @@ jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cac
 
 
 def make_path_plan(driver, intent, path, **options):
-    loaded = make_driver(driver, {**SSH, **options})
-    return loaded.plan(intent, replace(loaded.make_example_facts(intent), management_path=path))
+    return make_plan(
+        driver, intent, {"management_path": path}, **{"ssh": {"host": "device"}, **options}
+    )
 
 
 def with_route(net, side="left"):
@@ -141,7 +138,7 @@ COLLISIONS = [
     ("linux-router", with_route("0.0.0.0/0"), make_client_path("10.9.9.2", 0), {}, "10.9.9.2"),
     ("linux-router", with_route("10.9.9.0/25"), make_client_path("10.9.9.2", 25), {}, "10.9.9.2"),
     # 0.0.0.0/1 and 128.0.0.0/1 are more specific than the default route
-    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 0), {}, "0.0.0.0/1 would cut the path to 10.9.9.2"),
+    ("nat46", intents.make_intent("mapt-ce"), make_client_path("10.9.9.2", 0), {}, "0.0.0.0/1 would cut the path to 10.9.9.2"),
     ("nftables", without_addresses(intents.make_nat44()), make_client_path("198.18.0.77", 32), {}, "inside4 198.18.0.0/24"),
     ("nftables", without_addresses(intents.make_nat44()), make_client_path("198.19.0.1", 32), {}, "pool4 198.19.0.1/32"),
     ("jool", without_addresses(intents.make_nat64("64:ff9b::/96")), make_client_path("64:ff9b::5", 128), {}, "prefix 64:ff9b::/96"),
@@ -163,8 +160,8 @@ NO_COLLISIONS = [
     ("linux-router", with_route("10.9.0.0/16"), make_client_path("10.9.9.2", 25), {}),
     ("linux-router", with_route("10.9.9.0/24"), replace(PATH, vrf="management"), {}),
     # the translator maps all addresses, but has no route for them
-    ("nat46", Clat().make_dut_intent(), make_client_path("10.9.9.2", 0), {}),
-    ("nat46", MapTCe().make_dut_intent(), make_client_path("10.9.9.2", 24), {}),
+    ("nat46", intents.make_intent("clat"), make_client_path("10.9.9.2", 0), {}),
+    ("nat46", intents.make_intent("mapt-ce"), make_client_path("10.9.9.2", 24), {}),
     # these devices have no routes in the kernel
     ("snabb-lwaftr", intents.make_lwaftr(), make_client_path("192.0.2.80", 0), {}),
     ("vpp", intents.ROUTER4, make_client_path("192.0.2.80", 0), {"start": False}),
@@ -210,18 +207,16 @@ def test_bridge_over_vlan_is_followed_to_interface():
     assert set(find("bond0.7")) == {"bond0.7", "bond0", "eth0", "eth1"}
 
 
-def survey_path(tmp_path, answers):
+def survey_path(answers):
     """Run the survey with a fake ``ip`` that has only these answers."""
     cases = "".join(f"'{words}') printf '%s\\n' '{out}';;\n" for words, out in answers.items())
-    fake = tmp_path / "ip"
-    fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')
-    fake.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SSH_CONNECTION": SESSION}
-    result = run_shell(management_path.make_survey_command(), check=False, env=env)
+    fake = f'ip() {{ case "$*" in\n{cases}*) return 2;;\nesac; }}\n'
+    env = {"PATH": "/usr/bin:/bin", "SSH_CONNECTION": SESSION}
+    result = run_shell(fake + management_path.make_survey_command(), check=False, env=env)
     return [line for line in result.stdout.splitlines() if not line.startswith("nameserver")]
 
 
-def test_routes_of_vrf_are_surveyed(tmp_path):
+def test_routes_of_vrf_are_surveyed():
     answers = {
         "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue master red state UP",
@@ -230,7 +225,7 @@ def test_routes_of_vrf_are_surveyed(tmp_path):
         "-o -4 route show default vrf red": "default via 10.8.8.1 dev mgmt",
         "-o -4 route get fibmatch 10.8.8.1 oif mgmt vrf red": "10.8.8.0/24 dev mgmt table 10",
     }
-    output = survey_path(tmp_path, answers)
+    output = survey_path(answers)
     assert output == [
         "vrf red",
         "client 10.9.9.2 matched default via 10.8.8.1 dev mgmt table 10",
@@ -239,14 +234,14 @@ def test_routes_of_vrf_are_surveyed(tmp_path):
     assert management_path.parse_management_path(SESSION, "\n".join(output), ["mgmt"]).vrf == "red"
 
 
-def test_survey_works_without_fibmatch(tmp_path):
+def test_survey_works_without_fibmatch():
     answers = {
         "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue state UP",
         "-o -4 route get 10.9.9.2": "10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2",
     }
-    output = survey_path(tmp_path, answers)
-    assert output == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
+    expected = ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
+    assert survey_path(answers) == expected
 
 
 @pytest.mark.parametrize("command", [
@@ -291,13 +286,19 @@ def find_device_findings(site, *words, **options):
 
 
 @pytest.mark.lab
-def test_doctor_accepts_usable_device(site):
+def test_doctor_accepts_usable_device_and_notes_configured_one(site):
     before = site.read_state()
     rows = find_device_findings(site, *ROUTER)
     assert {state for state, _ in rows} == {"ok"}
     words = ("logged in", "Linux", "not touched: ", "mgmt (", "configured as ipv4-router")
     assert [word for word in words if word not in str(rows)] == []
     assert site.read_state() == before
+    configured = {"driver": "command", "base": False, "steps": [DUMMY], "undo_after_s": 0}
+    path = site.write_testbed(**configured)
+    site.v6t("dut", "commit", "--testbed", path, *ROUTER)
+    rows = find_device_findings(site, **configured)
+    assert "note" in {state for state, _ in rows}, rows
+    site.v6t("dut", "rollback", "--testbed", path)
 
 
 @pytest.mark.lab
@@ -310,16 +311,6 @@ def test_doctor_reports_wrong_interface_and_unreachable_device(site):
         *others, (state, text) = find_device_findings(site, **options)
         assert (state, words in text) == ("missing", True)
     assert others == []  # nothing else is known about an unreachable device
-
-
-@pytest.mark.lab
-def test_doctor_notes_configured_device(site):
-    options = {"driver": "command", "base": False, "steps": [DUMMY], "undo_after_s": 0}
-    path = site.write_testbed(**options)
-    site.v6t("dut", "commit", "--testbed", path, *ROUTER)
-    rows = find_device_findings(site, **options)
-    assert "note" in {state for state, _ in rows}, rows
-    site.v6t("dut", "rollback", "--testbed", path)
 
 
 @pytest.mark.parametrize("requirement", ["route_updates", "live_change"])

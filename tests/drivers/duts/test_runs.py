@@ -93,7 +93,6 @@ def test_killed_run_is_rolled_back_from_its_directory(testbed, tmp_path):
 
 
 def read_outcome(path):
-    """Return status, median and trials of each result."""
     results = json.loads((path / "results.json").read_text())
     return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
 

@@ -16,30 +16,26 @@ from v6t.drivers.duts.session.shell import Section, build_batch_script, parse_se
 from v6t.drivers.duts.session.undo_store import build_timer_script, build_undo_script
 
 from .remote_site import wait_until
-from .support import FAULTS, make_record, needs_lab, run_shell
+from .support import FAULTS, make_record, mark_lab_test, run_shell
 
-PROGRAMS = [*sorted((Path(shell.__file__).parent / "sh").glob("*.sh")), FAULTS]
+FILES = [*(Path(shell.__file__).parent / "sh").glob("*.sh"), FAULTS]
+STEP = Step("true", "a link", undo="ip link del x", read="ip link show x", gone_test="false")
+UNDO_SCRIPT = build_undo_script(make_record("/run/v6t", make_undo_entry(1, STEP, "")))
+# Warnings about unused functions and functions that are called by number.
+DISABLED = "# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n"
+PROGRAMS = {
+    **{path.name: path.read_text() for path in sorted(FILES)},
+    "generated undo script": UNDO_SCRIPT.replace("#!/bin/sh\n", f"#!/bin/sh\n{DISABLED}"),
+}
 
 
-def run_shellcheck(text):
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_passes_shellcheck(name):
     program = shutil.which("shellcheck") or str(Path(sys.executable).with_name("shellcheck"))
     if shutil.which(program) is None:
         pytest.skip("needs shellcheck")
-    result = run_shell(f"{program} -s sh -", text, check=False)
+    result = run_shell(f"{program} -s sh -", PROGRAMS[name], check=False)
     assert result.returncode == 0, result.stdout
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
-def test_program_passes_shellcheck(program):
-    run_shellcheck(program.read_text())
-
-
-def test_generated_undo_script_passes_shellcheck():
-    step = Step("true", "a link", undo="ip link del x", read="ip link show x", gone_test="false")
-    text = build_undo_script(make_record("/run/v6t", make_undo_entry(1, step, "")))
-    # warnings about unused functions and functions that are called by number
-    disabled = "# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n"
-    run_shellcheck(text.replace("#!/bin/sh\n", f"#!/bin/sh\n{disabled}"))
 
 
 @pytest.mark.parametrize("function", ["read_record", "list_parts", "read_state"])
@@ -76,15 +72,13 @@ def test_lock_is_freed_if_its_output_is_closed(sh, tmp_path):
     """If the connection is closed, the broken pipe ends the shell that holds the lock."""
     reads, writes = os.pipe()
     os.close(reads)
-    process = start(sh, build_lock_script(str(tmp_path), "alice"), stdout=writes)
-    os.close(writes)
-    process.wait(60)
-    process.stdin.close()
+    with start(sh, build_lock_script(str(tmp_path), "alice"), stdout=writes) as process:
+        os.close(writes)
+        process.wait(60)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.lab
-@needs_lab
+@mark_lab_test()
 @pytest.mark.parametrize(("place", "answer"), [
     ("/run/v6t", "locked"), ("/usr", "foreign /usr belongs to user 65534")])  # fmt: skip
 def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answer):
@@ -96,27 +90,24 @@ def test_lock_in_user_namespace_ignores_owner_of_root_directory_only(place, answ
 @pytest.mark.parametrize("form", ["{dead} alice", "{dead}:1 alice", "{other}:1 alice", "{other}:1 bob"])  # fmt: skip
 def test_lock_of_dead_process_is_replaced(form, sh, tmp_path):
     """Another process may have the process ID of the dead one."""
-    dead, other = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
-    dead.wait()
-    (tmp_path / "lock").symlink_to(form.format(dead=dead.pid, other=other.pid))
-    process, answer = take_lock(sh, tmp_path, "bob")
-    assert answer == "locked"
-    assert other.poll() is None
-    process.communicate(timeout=60)
-    other.kill()
-    other.wait()
+    with subprocess.Popen(["true"]) as dead, subprocess.Popen(["sleep", "60"]) as other:
+        dead.wait()
+        (tmp_path / "lock").symlink_to(form.format(dead=dead.pid, other=other.pid))
+        process, answer = take_lock(sh, tmp_path, "bob")
+        assert answer == "locked"
+        assert other.poll() is None
+        process.communicate(timeout=60)
+        other.kill()
 
 
 def test_process_tree_is_found_without_ps(sh):
     stub = "ps() { false; }\n"
-    words = ["sh", "-c", "sleep 60 & echo $!; wait"]
-    parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    child = parent.stdout.readline().strip()
-    text = stub + shell.build_call("process", "stop_tree", str(parent.pid))
-    numbers = run_shell(text, sh=sh).stdout.split()
-    for number in numbers:
-        os.kill(int(number), signal.SIGKILL)
-    parent.wait()
+    with start(["sh"], "sleep 60 & echo $!; wait") as parent:
+        child = parent.stdout.readline().strip()
+        text = stub + shell.build_call("process", "stop_tree", str(parent.pid))
+        numbers = run_shell(text, sh=sh).stdout.split()
+        for number in numbers:
+            os.kill(int(number), signal.SIGKILL)
     assert numbers == [str(parent.pid), child]
 
 
@@ -139,12 +130,10 @@ def test_timer_undoes_and_kills_lock_holder_after_silence(sh, tmp_path):
 
 def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
     script = f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"
-    beats = subprocess.Popen([*sh, "-c", script])
-    try:
-        assert start_timer(sh, tmp_path, "echo undone >state\n", absolute=True).wait(60) == 0
-    finally:
+    with subprocess.Popen([*sh, "-c", script]) as beats:
+        status = start_timer(sh, tmp_path, "echo undone >state\n", absolute=True).wait(60)
         beats.kill()
-        beats.wait()
+    assert status == 0
     assert "1 s without a confirmation" in (tmp_path / "guard/fired").read_text()
 
 
@@ -183,17 +172,16 @@ def test_process_start_time_is_parsed(line, start, sh):
 
 def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     """OpenBSD has no /proc."""
-    stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    tracked = stub + shell.build_tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
-    process = start(sh, tracked, start_new_session=True)
+    stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
+    tracked = stub + shell.build_tracked_command(str(tmp_path), "sleep 60")
     file = tmp_path / "doing"
-    wait_until(lambda: file.exists() and ":" in file.read_text(), "the process ID")
-    read = stub + shell.build_call("process", "running_process", str(file))
-    pid = run_shell(read, sh=sh, check=False).stdout.strip()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with start(sh, tracked, start_new_session=True) as process:
+        wait_until(lambda: file.exists() and ":" in file.read_text(), "the process ID")
+        read = stub + shell.build_call("process", "running_process", str(file))
+        pid = run_shell(read, sh=sh, check=False).stdout.strip()
+        os.killpg(process.pid, signal.SIGKILL)
     assert pid == str(process.pid)
 
 

@@ -93,7 +93,9 @@ def test_output_is_parsed(name, snapshot):
     assert parse(read_captured(text) if text.endswith((".txt", ".json")) else text) == snapshot
 
 
-def test_non_linux_system_is_rejected():
+def test_device_that_is_unknown_is_rejected():
+    with expect_error("missing-driver"):
+        check_has_driver(resolve_setup(plugin="siit"))
     with expect_error("wrong-system"):
         parse_linux_facts({"system": "Darwin 23.1"}, "")
     with expect_error("unexpected-answer"):
@@ -102,24 +104,18 @@ def test_non_linux_system_is_rejected():
 
 def test_process_reading_includes_children(tmp_path):
     """A resolver forks a process per core, and its first process may be the idlest."""
-    pid_file = tmp_path / "pid"
-    script = f"echo $$ >{pid_file}; sleep 60 & sleep 60 & echo $! ready; wait"
+    script = f"echo $$ >{tmp_path}/pid; sleep 60 & sleep 60 & echo $! ready; wait"
     options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    reading = telemetry.make_process_reading(f"{tmp_path}/pid")
     with subprocess.Popen(["sh", "-c", script], **options) as leader:
         try:
             child = leader.stdout.readline().split()[0]
-            reading = telemetry.make_process_reading(str(pid_file))
             output = run_shell(reading.command).stdout
         finally:
             os.killpg(leader.pid, signal.SIGKILL)
     threads = {name.partition(".")[0] for name in reading.parse(output)} - {"quota"}
     assert {str(leader.pid), child} < threads
     assert len(threads) == 3
-
-
-def test_watching_device_without_driver_is_rejected():
-    with expect_error("missing-driver"):
-        check_has_driver(resolve_setup(plugin="siit"))
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -246,22 +242,23 @@ def test_packets_not_sent_by_nat46_are_counted():
 
 
 def test_user_figure_names_set_loss_reason():
-    watch = {"ring": "echo drops=7 refused_ports=2 missed=3", "dropped": "echo 5"}
-    readings = get_readings("command", intents.ROUTER4, watch=watch)
-    ring, one = readings["ring"], readings["dropped"]
-    figures = ring.parse("drops=7 refused_ports=2 missed=3")
-    reasons = [ring.find_loss_reason(figure) for figure in figures]
-    assert reasons == [LossReason.QUEUE, LossReason.TABLE_FULL, None]
-    assert [one.find_loss_reason(f) for f in one.parse("5")] == [LossReason.QUEUE]
+    readings = get_readings("command", intents.ROUTER4, watch={"ring": "x", "dropped": "x"})
+    for name, text, reasons in (
+        (
+            "ring",
+            "drops=7 refused_ports=2 missed=3",
+            [LossReason.QUEUE, LossReason.TABLE_FULL, None],
+        ),
+        ("dropped", "5", [LossReason.QUEUE]),
+    ):
+        figures = readings[name].parse(text)
+        assert [readings[name].find_loss_reason(figure) for figure in figures] == reasons
 
 
-def test_runtime_of_two_threads_is_parsed():
+def test_vpp_figures_of_several_threads_are_read():
     runtime = read_captured("vpp-show-runtime.txt")
     two = vpp_outputs.parse_runtime(f"Thread 0 vpp_main\n{runtime}Thread 1 vpp_wk_0\n{runtime}")
     assert two["thread1.node.ip4-map.calls"] == two["thread1.node.ip4-map.vectors"] == 30
-
-
-def test_nat44_ei_table_is_the_sum_of_its_threads():
     line = "[0 @ {}]: {} packets /nat44-ei/total-sessions\n"
     dumped = "".join(line.format(*row) for row in enumerate((0, 12, 30)))
     reading = get_readings("vpp", intents.make_nat44(), nat44="ei")["table"]

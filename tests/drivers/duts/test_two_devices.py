@@ -43,7 +43,7 @@ def test_run_configures_and_restores_all_machines(running_site, tmp_path):
 @most_sites
 def test_committed_configuration_stays_until_rollback(running_site):
     """An unreachable machine does not prevent the rollback of the others."""
-    running_site.run_for_sides(sites.CABLE, virtual=False)
+    running_site.run_for_sides(sshserver.CABLE, virtual=False)
     before = running_site.read_states()
     run_v6t("dut", "commit", *running_site.flags)
     first = running_site.read_states()

@@ -86,7 +86,6 @@ WITHOUT_SESSIONS = make_samples(
     VPP, 2, {"table": FULL_TABLE, "errors": {"reasons": 1.0}},
     errors={"nat64-in2out: no translation": 90.0},
 )  # fmt: skip
-LOSSY = sample_kernel(0, 60, dropped=90)
 SNABB_RULES = {"drop-no-source-softwire-ipv6-packets": 90.0, "drop-all-ipv6-iface-packets": 90.0}
 # Expected limit, samples, and further arguments of judge_device.
 VERDICTS = {
@@ -135,7 +134,7 @@ VERDICTS = {
     "few stray frames": ("tester", sample_kernel(0, 0, dropped=9, name="rx.dropped"), {"tester_limit": TESTER}),
     "too many drops for stray frames": ("cpu", sample_kernel(0, 0, dropped=90, name="rx.dropped"), {"tester_limit": TESTER, "lost": 100}),
     # the tester may run on the device's cores
-    "shared cores": ("unknown", LOSSY, {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
+    "shared cores": ("unknown", sample_kernel(0, 60, dropped=90), {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
     # cores that poll
     "polling Snabb": ("unknown", sample_polling(SNABB), {"lost": 0}),
     "Snabb ingress drops": ("cpu", sample_polling(SNABB, snabb={"ingress-packet-drops": 90.0}), {"lost": 270}),
@@ -201,13 +200,10 @@ def test_missing_vpp_error_was_zero_if_others_were_shown():
         assert summarize_samples(samples).drops == grown
 
 
-def test_process_figures_are_those_of_busiest_thread():
+def test_summary_has_busiest_thread_and_marks_polling_devices():
     busy = sample_process((10, 5), (40, 30), quota=(10, 4))
     assert summarize_samples(busy).process == {"run": 40.0, "wait": 30.0, "throttled": 40.0}
     assert summarize_samples(sample_process()).process == {}
-
-
-def test_summary_marks_polling_devices():
     summary = summarize_samples(sample_polling(SNABB)).to_json()
     assert summary["polls"] and summary["cores"]["cpu0"]["busy"] == 100.0
     assert "polls" not in summarize_samples(sample_kernel(50)).to_json()
@@ -239,8 +235,9 @@ CE_PE = ("cpu", "table", "contention", "nothing here", "unknown", "tester")
 
 def test_verdicts_on_two_devices_are_combined(snapshot):
     def summarize(**limits):
-        verdicts = {name: BottleneckVerdict(by, name.lower(), ()) for name, by in limits.items()}
-        return summarize_verdicts(verdicts)
+        return summarize_verdicts(
+            {name: BottleneckVerdict(by, name.lower(), ()) for name, by in limits.items()}
+        )
 
     assert summarize(CE="cpu") == ""
     assert {f"{ce}, {pe}": summarize(CE=ce, PE=pe) for ce in CE_PE for pe in CE_PE} == snapshot
@@ -255,18 +252,14 @@ def test_bottleneck_is_described_with_its_evidence():
     assert bottleneck.describe_entry(entry) == [title, "  cpu0: idle 0 %"]
     above = {**entry, "judged_at": "above", "judged_fps": 31250.0}
     assert bottleneck.describe_entry(above)[1:] == ["  cpu0: idle 0 %"]
-
-
-def test_tester_limit_is_described_by_its_rate():
     describe = bottleneck.describe_tester_limit
     assert describe({"tester_limited": False, "upper_bound_hit": False}) == ""
     assert "30,000 fps" in describe({"tester_limited": True, "tester_ceiling": 30000.0})
 
 
 def make_result(received, faults=(), sending_s=1.0):
-    """Make the result of a trial in one direction."""
-    one = DirectionResult({"f": ClassCount("foreground", 1000, 1000, received)}, sending_s)
-    return TrialResult({"forward": one}, faults)
+    count = ClassCount("foreground", 1000, 1000, received)
+    return TrialResult({"forward": DirectionResult({"f": count}, sending_s)}, faults)
 
 
 FOUND = Trial("bottleneck", "k", 84, 64, "forward", rate_fps=1000.0, duration_s=1.0)

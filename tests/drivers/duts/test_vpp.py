@@ -20,15 +20,12 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample, summarize_samples
 from v6t.drivers.lab.setup import Bed
-from v6t.plugins.map_ce import LwB4
-from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 from . import intents
 from .bench import EQUAL_OCTETS, TRANSLATION, Port, measure_traffic_classes, open_bed, open_bench
-from .cases import B4
 from .support import in_lab
 
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
@@ -123,19 +120,15 @@ def start_bare_device(intent):
         yield dut._make_transport(), lab
 
 
-def list_commands(text):
-    """Return the commands of a printed plan up to the flush, without comments."""
-    lines = text.partition("# between trials")[0].splitlines()
-    return "\n".join(line for line in lines if not line.startswith("#"))
-
-
 def test_printed_plan_produces_frame_of_mapperf_paper():
     """A shell runs the printed commands; the frame is that of the paper's figure 8."""
     words = ("--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0")
     result = v6t("dut", "plan", *words, "--set-dut", f"program={PROGRAM}")
     assert result.status == 0, result.err
+    lines = result.out.partition("# between trials")[0].splitlines()
+    commands = "\n".join(line for line in lines if not line.startswith("#"))
     with start_bare_device(intents.make_paper_mape()) as (shell, lab):
-        assert shell.run("mkdir -p /run/v6t; cat >/run/plan", list_commands(result.out)).status == 0
+        assert shell.run("mkdir -p /run/v6t; cat >/run/plan", commands).status == 0
         plan = shell.run("sh /run/plan")
         assert (plan.status, plan.err) == (0, "")
         left, right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
@@ -307,8 +300,8 @@ def read_vpp_state(cli):
 @pytest.mark.parametrize(("intent", "options"), [
     (intents.ROUTER4, {}), (intents.make_paper_mape(), {}), (intents.make_mapt(), {}),
     (intents.make_lwaftr(), {}), (intents.make_nat44(), {}), (intents.make_nat44(), {"nat44": "ei"}),
-    (intents.make_nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
-    (B4, {}),
+    (intents.make_nat64("64:ff9b::/96"), {}), (intents.make_intent("nptv6"), {}), (intents.make_intent("lwb4"), {}),
+    (intents.B4, {}),
 ])  # fmt: skip
 def test_running_vpp_is_restored(intent, options):
     with start_foreign_vpp(intent, **options) as (session, _, cli):
