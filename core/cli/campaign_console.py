@@ -20,14 +20,8 @@ from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.core import log
-from v6t.core.campaigns.campaign import (
-    CampaignEntry,
-    CampaignPlan,
-    create_campaign,
-    extend_campaign,
-    load_campaign,
-    run_campaign,
-)
+from v6t.core.campaigns import campaign as campaigns
+from v6t.core.campaigns.campaign import CampaignEntry, CampaignPlan, load_campaign
 from v6t.core.cli.progress import open_view, show_progress
 from v6t.core.cli.run_console import write_report
 from v6t.core.cli.stopping import StopMessages, handle_signals, make_stop_messages
@@ -67,7 +61,7 @@ def execute_campaign(
     execution = CampaignExecution(campaign, directory, report)
     with execution.serve_page(live):  # before anything is on disk
         if is_new:
-            create_campaign(campaign, directory)
+            campaigns.create_campaign(campaign, directory)
             runs = pluralize(len(campaign.runs), "run")
             log.print_notice(f"{runs}, about {format_duration(campaign.duration_s)}")
         return execution.execute_runs()
@@ -77,7 +71,7 @@ def add_runs(campaign: CampaignPlan, directory: Path, report: bool, live: str | 
     """Add the new runs of its file to a campaign, continue it and return the exit status."""
     stored = load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
-        extended = extend_campaign(directory, stored, campaign)
+        extended = campaigns.extend_campaign(directory, stored, campaign)
     more = len(extended.runs) - len(stored.runs)
     log.print_notice(f"{pluralize(more, 'run')} more than planned before")
     return execute_campaign(extended, directory, report, live, is_new=False)
@@ -143,7 +137,7 @@ class CampaignExecution:
         try:
             progress = show_progress(self._collector, self._view, prefix=prefix, in_campaign=True)
             with progress as events:
-                failed = run_campaign(self._directory, runs, events)
+                failed = campaigns.run_campaign(self._directory, runs, events)
                 if self._report:
                     events.on_message("writing the reports")
                     for run in runs:

@@ -1,27 +1,23 @@
 """Descriptions of all settings and data fields, derived from the models, and look-up by name."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields, parse_docstrings
 from v6t.base.text import convert_docstring, did_you_mean
+from v6t.benchmarks.base import Benchmark
 from v6t.core.config.plugins import TECHNOLOGIES, load_technology_type, resolve_alias
 from v6t.core.config.yaml_file import format_yaml
 from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.base import Benchmark
 
 _TYPE_NAMES = {  # by JSON Schema type
     "integer": "whole number",

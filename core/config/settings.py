@@ -21,7 +21,6 @@ from v6t.base.ethernet import parse_line_rate
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
-from v6t.benchmarks.point import RunContext
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.core.config.yaml_file import locate_errors
 from v6t.intent.device import BackgroundVlan, Link, Links, Port
@@ -283,10 +282,3 @@ def make_preset_settings(preset: Preset) -> dict[str, Any]:
 def make_preset_procedure(preset: Preset) -> ProcedureSettings:
     """Return the procedure of a preset."""
     return make_procedure_model().model_validate(make_preset_settings(preset))
-
-
-def find_short_trials(context: RunContext) -> list[float]:
-    """Return the lengths [s] of trials that are too short for their numbers to count as results."""
-    lengths = {b.find_trial_s(context) for b in registry.select_benchmarks(context)} - {None}
-    lengths = lengths or {context.settings.procedure.trial_duration_s}
-    return sorted(s for s in lengths if s is not None and s < RFC_TRIAL_S)

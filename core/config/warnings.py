@@ -1,29 +1,20 @@
 """Warnings of a run: settings that are allowed but probably wrong, and conditions of its results."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
 from v6t.benchmarks.settings import SEARCH_SETTINGS
-from v6t.core.config.settings import (
-    ProcedureSettings,
-    Settings,
-    find_short_trials,
-    make_preset_procedure,
-)
+from v6t.core.config.run_setup import RunSetup
+from v6t.core.config.settings import ProcedureSettings, Settings, make_preset_procedure
 from v6t.core.config.yaml_file import format_yaml
 from v6t.drivers.transport.ssh_client import check_client
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.profiles.mixes import parse_mix
-
-if TYPE_CHECKING:
-    from v6t.core.config.run_setup import RunSetup
 
 HIGH_LOSS_TOLERANCE = 0.01  # share of frames; a higher tolerance causes a warning
 SHORT_WAIT_S = 0.05  # a shorter wait for late frames causes a warning
@@ -35,19 +26,17 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 def list_setting_warnings(setup: RunSetup) -> list[str]:
     """List warnings about the settings of a run, which are shown before it starts."""
-    return [
+    warnings = [
         *setup.resolution_warnings,
         *_list_prefix_warnings(setup),
         *_list_procedure_warnings(setup),
         *_list_link_warnings(setup),
         *_list_device_warnings(setup),
         *_list_rate_warnings(setup),
-        *(
-            setup.tester.list_connection_warnings(*setup.connection_needs)
-            if setup.settings.connects
-            else ()
-        ),
     ]
+    if setup.settings.connects:
+        warnings += setup.tester.list_connection_warnings(*setup.connection_needs)
+    return warnings
 
 
 def _list_prefix_warnings(setup: RunSetup) -> Iterator[str]:
@@ -282,6 +271,13 @@ def list_result_warnings(
         yield f"the tester may take {late} longer than a trial to send"
     if not setup.tester.can_loop_back:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
+
+
+def find_short_trials(setup: RunSetup) -> list[float]:
+    """Return the lengths [s] of trials that are too short for their numbers to count as results."""
+    lengths = {b.find_trial_s(setup) for b in registry.select_benchmarks(setup)} - {None}
+    lengths = lengths or {setup.settings.procedure.trial_duration_s}
+    return sorted(s for s in lengths if s is not None and s < RFC_TRIAL_S)
 
 
 def _list_driver_default_warnings(setup: RunSetup) -> Iterator[str]:

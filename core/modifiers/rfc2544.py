@@ -1,20 +1,15 @@
 """The modifiers of RFC 2544, section 11."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
 from v6t.core.modifiers.base import Action, Modifier
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.plan import Plan
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
-
-if TYPE_CHECKING:
-    from v6t.drivers.device import DeviceSession
-    from v6t.drivers.duts.plan import Plan
-    from v6t.trials.trial import Trial
+from v6t.trials.trial import Trial
 
 FRAMES_PER_BROADCAST = 99  # test frames between two broadcasts
 BROADCAST_ETHERTYPE = 0x88B5  # for local experiments (IEEE 802): a router must drop the frame

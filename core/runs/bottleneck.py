@@ -4,22 +4,22 @@ At a measured rate no frame is lost, so nothing shows what limits the device. If
 more, the device is also sampled just above that rate, and the verdict is based on that trial.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.settings import ProcedureSettings
 from v6t.core.runs.bench import Bench
+from v6t.core.runs.plan import RunPlan
 from v6t.core.runs.results import write_results
 from v6t.core.runs.rundir import BOTTLENECK, RunDir
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample, compute_core_shares, summarize_samples
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
@@ -28,10 +28,6 @@ from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial, make_sizes_key
 from v6t.trials.verdict import assess_trial
-
-if TYPE_CHECKING:
-    from v6t.core.runs.plan import RunPlan
-    from v6t.drivers.duts.session.session import Session
 
 MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
 # Offered rate above a measured one, and the smallest that is worth a trial, as multiples of it.

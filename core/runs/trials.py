@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from v6t.base.errors import TesterError
 from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import make_tcp_measure
-from v6t.core.config.settings import find_short_trials
-from v6t.core.config.warnings import list_result_warnings
+from v6t.core.config.warnings import find_short_trials, list_result_warnings
 from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder, with_device_load
