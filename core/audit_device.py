@@ -238,5 +238,4 @@ class SocketProber:
 
 
 def _format_device(setup: RunSetup, facts: Mapping[str, Any]) -> str:
-    """Return the driver's name with the device's version, if its facts contain one."""
     return f"{setup.driver.name} {facts.get('version') or ''}".strip()

@@ -169,7 +169,6 @@ def _select_runs(runs: Sequence[CampaignEntry], name: str, values: str) -> list[
 
 
 def _uses_lab(planned_run: PlannedRun) -> bool:
-    """Return whether the testbed of a run is the lab on this machine."""
     tester = planned_run.testbed_settings.data.get("tester") or {}
     return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab
 
@@ -348,7 +347,6 @@ def run_campaign(
 
 
 def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
-    """Resume a run of the campaign, or execute it if it has not started."""
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():

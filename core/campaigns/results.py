@@ -42,9 +42,13 @@ def write_campaign_report(
     *,
     figures: bool = True,
 ) -> list[Path]:
-    """Write the report of a campaign, finished or not, and return the paths of its files."""
+    """Write the report of a campaign, finished or not, and return the paths of its files.
+
+    ``formats`` are some of :data:`REPORT_FILES`, by default all.
+    """
     from v6t.analysis.report.render import to_html, to_markdown
 
+    formats = tuple(formats or REPORT_FILES)
     for name in formats:
         check_name(name, tuple(REPORT_FILES), "format")
     rundir.check_report_directory(output, directory)

@@ -102,13 +102,11 @@ def audit_command(
     started = time.monotonic()
 
     def make_current_record(progress: AuditProgress) -> AuditRecord:
-        """Return the audit record of this command's device, suites and time so far."""
         duration_s = round(time.monotonic() - started, 1)
         chosen = [suite.name for suite in selection.suites]
         return make_record(device.setup, names[-1], chosen, duration_s, progress)
 
     def save_record(progress: AuditProgress) -> None:
-        """Write the audit record of the clauses tested so far."""
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(make_current_record(progress), out)
 
@@ -179,7 +177,6 @@ def _list_clauses(
 
 
 def _print_record(record: AuditRecord, out: Path, show_all: bool) -> None:
-    """Print the record as a summary, or with every clause."""
     from v6t.audit.record import count_clauses, make_audit_document, summarize_audit
 
     if show_all:

@@ -285,7 +285,6 @@ def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResul
 
 
 def _make_values_result(values: Mapping[str, Any]) -> CommandResult:
-    """Return the computed values with a line for each."""
     width = max(map(len, values))
     lines = (
         f"{name.replace('_', ' '):<{width}}  {_format_value(name, value)}"
@@ -295,7 +294,6 @@ def _make_values_result(values: Mapping[str, Any]) -> CommandResult:
 
 
 def _format_value(name: str, value: Any) -> str:
-    """Return a computed value as text."""
     if value is None:
         return "none (not shared)" if name == "psid" else "none"
     if name != "port_ranges":

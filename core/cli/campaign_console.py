@@ -123,7 +123,6 @@ class CampaignExecution:
         return status
 
     def _make_stop_messages(self) -> StopMessages:
-        """Return the messages to print when the campaign is stopped."""
         settings_by_path = {}
         for run in self._campaign.runs:
             path = self._directory / run.directory
@@ -196,7 +195,6 @@ class CampaignExecution:
                 time.sleep(POLL_INTERVAL_S)
 
     def _report_results(self) -> None:
-        """Print the states of the runs and the result tables, and write the campaign's report."""
         from v6t.core.campaigns import results
 
         runs = results.load_runs(self._directory, self._campaign, self._collector)

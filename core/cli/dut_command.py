@@ -294,12 +294,10 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
 
 
 def _make_action_result(text: str) -> CommandResult:
-    """Return the result of a completed action on the device, which ``text`` describes."""
     return make_result({"done": text}, [text])
 
 
 def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:
-    """Return lines that describe the status of a device, or of each device of a chain."""
     parts = status.get("parts") or {}
     if len(parts) > 1:
         lines = [

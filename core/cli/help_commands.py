@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,33 +34,20 @@ def plugins_command(plugin: str | None, check: bool, drivers: bool) -> CommandRe
 
 
 def _list_technologies() -> CommandResult:
-    """Return all technologies with their RFCs."""
     from v6t.core.config.plugins import list_rows
 
-    rows = [
-        {
-            "name": row.name,
-            "distribution": row.distribution,
-            "title": row.kind.title if row.kind else "",
-            "rfcs": row.kind.rfcs if row.kind else (),
-            "error": row.error,
-        }
-        for row in list_rows()
-    ]
-    return make_result(rows, map(_describe_technology, rows), indent=17)
-
-
-def _describe_technology(row: Mapping[str, Any]) -> str:
-    """Return a line about a technology, or about the error that keeps it from being used."""
-    text = f"{row['title']} [{', '.join(row['rfcs'])}]"
-    if row["error"]:
-        text = f"BROKEN: {row['error']}"
-    origin = "" if row["distribution"] == "v6t" else f" ({row['distribution']})"
-    return f"{row['name']:<16} {text}{origin}"
+    rows, lines = [], []
+    for row in list_rows():
+        title, rfcs = (row.kind.title, row.kind.rfcs) if row.kind else ("", ())
+        names = {"name": row.name, "distribution": row.distribution}
+        rows.append({**names, "title": title, "rfcs": rfcs, "error": row.error})
+        text = f"BROKEN: {row.error}" if row.error else f"{title} [{', '.join(rfcs)}]"
+        origin = "" if row.distribution == "v6t" else f" ({row.distribution})"
+        lines.append(f"{row.name:<16} {text}{origin}")
+    return make_result(rows, lines, indent=17)
 
 
 def _describe_parameters(name: str) -> CommandResult:
-    """Return a technology with its parameters."""
     from v6t.base.strict_model import describe_fields
     from v6t.core.config.plugins import load_technology_type
     from v6t.core.config.yaml_file import format_yaml
@@ -72,14 +58,8 @@ def _describe_parameters(name: str) -> CommandResult:
         {"name": key, "default": _format_default(field), "description": texts[key]}
         for key, field in plugin.params_model.model_fields.items()
     ]
-    value = {
-        "name": name,
-        "title": plugin.title,
-        "rfcs": list(plugin.rfcs),
-        "overhead": plugin.overhead,
-        "stateful": plugin.stateful,
-        "parameters": parameters,
-    }
+    value: dict[str, Any] = {"name": name, "title": plugin.title, "rfcs": list(plugin.rfcs)}
+    value |= {"overhead": plugin.overhead, "stateful": plugin.stateful, "parameters": parameters}
     longer = ""
     if plugin.overhead:
         version = 6 if plugin.overhead > 0 else 4
@@ -96,7 +76,7 @@ def _format_default(field: Any) -> Any:
     value = field.get_default(call_default_factory=True)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    if isinstance(value, tuple):  # as --set takes it
+    if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     return value if isinstance(value, (int, bool, type(None))) else str(value)
 
@@ -150,10 +130,10 @@ def _check_conformance(name: str | None) -> CommandResult:
 
     def reject_findings() -> None:
         if report.findings:
+            counts = f"findings {len(report.findings)}, checks {report.checks}"
+            hint = "docs/tutorials/plugin.md describes each check"
             raise ExtensionError(
-                f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
-                "docs/tutorials/plugin.md describes each check",
-                code="not-conformant",
+                f"'{name}' does not conform: {counts}", hint, code="not-conformant"
             )
 
     return replace(make_result(asdict(report), lines), finish=reject_findings)
@@ -187,7 +167,6 @@ def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool
 
 
 def _describe_row(row: ReferenceEntry) -> str:
-    """Return a name with its kind and default, and its explanation."""
     default = f"; default: {row.default}" if row.default else ""
     return "\n    ".join([f"{row.name}: {row.kind}{default}", *row.text.splitlines()])
 

@@ -198,7 +198,6 @@ def _invoke_command(arguments: list[str]) -> Any:
 
 
 def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, str]:
-    """Return message, hint, exit status and code of a click error."""
     text = " ".join(error.format_message().split()).removesuffix(".")
     message = text[:1].lower() + text[1:]
     if isinstance(error, click.NoSuchOption):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 RFC_SIZES_KEYWORD = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
-# Key in ``Context.meta``; true if -v or -q is given.
-_VERBOSITY_KEY = "v6t.verbosity"
-# Key in ``Context.meta``; true while the options that benchmarks declare are left out.
-_WITHOUT_SETTINGS_KEY = "v6t.without_settings"
-
-
+# Keys in ``Context.meta``: true if -v or -q is given; while benchmarks' options are left out.
+_VERBOSITY_KEY, _WITHOUT_SETTINGS_KEY = "v6t.verbosity", "v6t.without_settings"
 # A path that click does not check: v6t's own errors name the reason and have a code.
 PATH_TYPE = click.Path(path_type=Path, readable=False)
 
@@ -283,7 +279,6 @@ def _set_verbosity(ctx: click.Context, _param: click.Parameter, value: int) -> N
 
 
 def _set_color(ctx: click.Context, _param: click.Parameter, value: str) -> None:
-    """Set whether the command prints colors."""
     ctx.color = {"always": True, "never": False}.get(value)
 
 
@@ -295,14 +290,16 @@ class Command(click.Command):
         verbose = "Show the commands sent to devices and their answers; -vv shows more."
         quiet = "Print results, paths and errors only."
         color = "Whether to print colors; auto: on a terminal, unless NO_COLOR is set."
-        when = click.Choice(["auto", "always", "never"])
-        shared: dict[str, Any] = {"expose_value": False, "callback": _set_verbosity}
+        option = partial(click.Option, expose_value=False, callback=_set_verbosity)
+        when: dict[str, Any] = {
+            "type": click.Choice(["auto", "always", "never"]),
+            "default": "auto",
+        }
         self.params += [
-            click.Option(["-v", "--verbose"], count=True, help=verbose, **shared),
-            click.Option(["-q", "--quiet"], is_flag=True, help=quiet, **shared),
-            click.Option(["--color"], type=when, default="auto", help=color,
-                         expose_value=False, callback=_set_color),
-        ]  # fmt: skip
+            option(["-v", "--verbose"], count=True, help=verbose),
+            option(["-q", "--quiet"], is_flag=True, help=quiet),
+            option(["--color"], help=color, **when | {"callback": _set_color}),
+        ]
 
 
 class CommandGroup(click.Group):
@@ -368,15 +365,12 @@ class RunCommand(Command):
             section, _, field = fields[0].rpartition(".")
             if name not in known:
                 text = convert_docstring(describe_fields(models[section])[field])
-                options.append(
-                    click.Option([name], metavar="VALUE", help=text, expose_value=False,
-                                 callback=_add_setting)
-                )  # fmt: skip
+                attrs = {"metavar": "VALUE", "expose_value": False, "callback": _add_setting}
+                options.append(click.Option([name], help=text, **attrs))
         return options
 
 
 def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Add the value of a setting's option to the parameter ``settings``."""
     if value is not None:
         ctx.params["settings"][param.opts[0]] = value
 

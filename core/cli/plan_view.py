@@ -38,7 +38,6 @@ def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
 
 
 def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
-    """Yield the lines of a short description: traffic, benchmarks, time, device and warnings."""
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in run_plan.points)
     sides = " (IPv6/IPv4 side)"
     if all(size[0] == size[1] for size in (text.split("/") for text in sizes) if len(size) == 2):
@@ -67,7 +66,6 @@ def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
 
 
 def _describe_clients(params: Any) -> Iterator[str]:
-    """Yield a line about the clients, and one about the servers and public addresses."""
     last = params.initiator + (params.initiator_count - 1) * params.initiator_step
     clients = f"1 Initiator {params.initiator}, as in RFC 9693 (many: {MANY_CLIENTS_OPTIONS})"
     if params.subscribers:
@@ -84,7 +82,6 @@ def _describe_clients(params: Any) -> Iterator[str]:
 
 
 def _describe_traffic(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
-    """Yield lines about the technology, its clients, connections and background traffic."""
     technology = setup.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
@@ -98,7 +95,6 @@ def _describe_traffic(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
 
 
 def _describe_trials(run_plan: RunPlan) -> str:
-    """Return the number of trials with their expected and minimum duration as text."""
     trials = pluralize(run_plan.trial_count, "trial")
     text = f"about {trials}, {format_duration(run_plan.duration_s)}"
     if run_plan.least_s < SHOW_MIN_DURATION_BELOW * run_plan.duration_s:
@@ -127,7 +123,6 @@ def _describe_steps(steps: Iterable[Step]) -> Iterator[str]:
 
 
 def _describe_details(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
-    """Yield lines about all points, streams, capabilities, device commands and warnings."""
     for point in run_plan.points:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
         yield (

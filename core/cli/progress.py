@@ -139,14 +139,12 @@ class ProgressDisplay(Listener):
                 write_stderr_line(self._stop_message)
 
     def _render(self) -> Text:
-        """Return the current state lines."""
         if self._stop_message or self._current is None:
             return Text(self._stop_message)
         lines = self._describe_state(self._current)
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
     def _describe_state(self, current: CurrentTrial) -> tuple[str, str]:
-        """Return the lines with the progress bar and with the current trial."""
         passed_s = time.monotonic() - self._trial_began
         remaining_s = max(0.0, current.remaining_s - passed_s)
         elapsed_s = current.elapsed_s + passed_s

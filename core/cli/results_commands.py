@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -48,7 +49,6 @@ def list_command(directory: Path | None) -> CommandResult:
 
 
 def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
-    """Print a table of runs; without runs, print how to make one."""
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.results import COMPLETE
 
@@ -175,7 +175,6 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
 
 
 def _describe_bottleneck(data: RunData) -> Iterator[str]:
-    """Yield lines about what limits the device, if this was measured."""
     from v6t.core.runs.bottleneck import describe_entry
 
     if data.bottleneck:
@@ -247,7 +246,7 @@ def report_command(
     The HTML file contains everything, including figures, and loads nothing. Interrupted and
     unfinished runs also have reports.
     """
-    from v6t.core.reporting.write import DEFAULT_FILES, write_run_report
+    from v6t.core.reporting.write import write_run_report
     from v6t.core.runs.rundir import resolve_run_path
 
     directory = resolve_run_path(directory)
@@ -264,16 +263,12 @@ def report_command(
             raise UsageError(problem, hint, code="conflicting-options")
         campaign = load_campaign(directory)
         runs = results.load_runs(directory, campaign)
-        chosen = formats or tuple(results.REPORT_FILES)
-        written = results.write_campaign_report(
-            directory, campaign, runs, chosen, output, figures=figures != "none"
-        )
-        for path in written:
+        write = partial(results.write_campaign_report, directory, campaign, runs)
+        for path in write(formats, output, figures=figures != "none"):
             click.echo(path)
         results.check_no_damage(runs)
         return
-    chosen = formats or tuple(DEFAULT_FILES)
-    for path in write_run_report(directory, output, chosen, paper=paper, figures=figures):
+    for path in write_run_report(directory, output, formats, paper=paper, figures=figures):
         click.echo(path)
 
 
@@ -311,6 +306,7 @@ def compare_command(
 
     rundir.check_paths_exist(directories)
     directories = directories or tuple(rundir.find_latest_runs(1 if published else 2))
+    directories = tuple(map(rundir.resolve_run_path, directories))
     are_audits = all((path / rundir.AUDIT).is_file() for path in directories)
     if published and (anyway or are_audits):
         problem = "--published is for runs, and excludes --anyway"
@@ -319,7 +315,6 @@ def compare_command(
         audits = _compare_audits(directories, anyway)
         return make_document_result(audits.document, output, audits.to_json)
     if published:
-        directories = tuple(map(rundir.resolve_run_path, directories))
 
         def make_document() -> ReportDocument:
             with rundir.report_damage(directories[-1]):
@@ -328,13 +323,10 @@ def compare_command(
         return make_document_result(make_document, output)
     if are_campaigns(directories):
         return make_comparison_result(compare_campaigns(directories, anyway), output)
-    directories = tuple(map(rundir.resolve_run_path, directories))
     if len(directories) == 1:
-        try:
-            directories = (*directories, rundir.resolve_run_path(None))
-        except UsageError:
-            directories *= 2
-        if directories[0].resolve() == directories[1].resolve():
+        with suppress(UsageError):
+            directories = directories[0], *rundir.find_latest_runs(1)
+        if directories[0].resolve() == directories[-1].resolve():
             problem = "a comparison needs two runs, but no later run exists here or below ./runs"
             raise UsageError(problem, "or --published for published results", code="no-such-run")
     with rundir.report_damage(directories[-1]):
@@ -361,7 +353,6 @@ def make_comparison_result(
 
 
 def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> AuditComparison:
-    """Compare audits of one technology clause by clause."""
     from v6t.audit.record import AuditComparison, read_audit
     from v6t.base.files import read_json
     from v6t.core.runs.rundir import AUDIT

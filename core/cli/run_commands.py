@@ -135,14 +135,12 @@ def run_command(
 
 
 def _make_checked_result(path: Path, data: RunData, output: RunOutput) -> CommandResult:
-    """Return the results of a run, which are checked when they have been printed."""
     from v6t.core.cli.results_commands import make_run_result
 
     return replace(make_run_result(data, path), finish=partial(_check_results, path, data, output))
 
 
 def _check_results(path: Path, data: RunData, output: RunOutput) -> int:
-    """Check the rates, compare a run with its baseline, and return the exit status."""
     status = 0 if output.min_fps is None else _check_rates(data, output.min_fps)
     if (baseline := output.baseline) is None:
         return status

@@ -119,7 +119,6 @@ def selftest_command(**arguments: Any) -> CommandResult:
 
 
 def _describe_capacity(row: Mapping[str, Any], line_rate: str) -> str:
-    """Return a line about a measured capacity."""
     from v6t.profiles.mixes import format_sizes
 
     server = f"server {row['server']}: " if "server" in row else ""

@@ -56,7 +56,6 @@ def check_benchmark_settings(setup: RunSetup) -> None:
 
 
 def _sends_negative_frames(setup: RunSetup) -> bool:
-    """Return whether the traffic contains frames that the device must drop."""
     technology = setup.technology
     if technology.exchange != "frames":
         return False
@@ -174,7 +173,6 @@ def check_connections(setup: RunSetup) -> None:
 
 
 def _check_session_limit(setup: RunSetup) -> None:
-    """Reject benchmarks that open more connections than the device holds."""
     plugin = setup.technology
     plugin.params.check_client_limits()
     limit = plugin.params.max_sessions

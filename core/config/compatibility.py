@@ -69,5 +69,4 @@ def list_capabilities(driver: str) -> list[tuple[str, str]]:
 
 @cache
 def _make_default_intent(kind: type[Technology]) -> DeviceIntent:
-    """Return the intent of a technology with its default parameters."""
     return kind().make_dut_intent()

@@ -132,14 +132,12 @@ def summarize_docstring(obj: Any) -> str:
 
 
 def _find_models(annotation: Any) -> list[type[BaseModel]]:
-    """List the pydantic models in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _find_models(part)]
 
 
 def _has_sequence(annotation: Any) -> bool:
-    """Return whether a type annotation contains a list or tuple."""
     return get_origin(annotation) in (list, tuple) or any(map(_has_sequence, get_args(annotation)))
 
 
@@ -240,16 +238,18 @@ def _filter_entries(rows: Iterable[ReferenceEntry], wanted: list[str]) -> list[R
 
 def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
-    words = list(_iter_term_entries())
-    extensions = list(_iter_extension_entries())
+    names: dict[str, list[str]] = {}
+    for row in (*_iter_extension_entries(), *_iter_benchmark_entries(), *_iter_term_entries()):
+        names.setdefault(row.kind, []).append(row.name)
+    settings = dict.fromkeys(row.name for row in list_all_settings(plugin))
     return {
-        "technologies": [row.name for row in extensions if row.kind == TECHNOLOGY_KIND],
-        "device drivers": [row.name for row in extensions if row.kind == DRIVER_KIND],
-        "testers": [row.name for row in extensions if row.kind == TESTER_KIND],
-        "benchmarks": [row.name for row in _iter_benchmark_entries() if row.kind != TITLE_KIND],
-        "words of tables and figures": [row.name for row in words if row.kind == TERM_KIND],
-        "settings": list(dict.fromkeys(row.name for row in list_all_settings(plugin))),
-        "error codes": [row.name for row in words if row.kind == ERROR_KIND],
+        "technologies": names[TECHNOLOGY_KIND],
+        "device drivers": names[DRIVER_KIND],
+        "testers": names[TESTER_KIND],
+        "benchmarks": names[BENCHMARK_KIND],
+        "words of tables and figures": names[TERM_KIND],
+        "settings": [*settings],
+        "error codes": names[ERROR_KIND],
     }
 
 
@@ -268,7 +268,6 @@ def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
 
 
 def _iter_extension_entries() -> Iterator[ReferenceEntry]:
-    """Yield an entry for each technology, its title, each device driver and each tester."""
     from v6t.drivers.duts.registry import DRIVERS
     from v6t.drivers.testers import TESTERS
 
@@ -288,36 +287,31 @@ def _iter_extension_entries() -> Iterator[ReferenceEntry]:
 @cache
 def _describe_benchmark(kind: type[Benchmark[Any, Any]], procedure: type[BaseModel]) -> str:
     """Describe what a benchmark measures and how, its settings, defaults and columns."""
-    return "\n".join(_iter_benchmark_lines(kind(), procedure))
-
-
-def _iter_benchmark_lines(
-    benchmark: Benchmark[Any, Any], procedure: type[BaseModel]
-) -> Iterator[str]:
     from v6t.analysis.sheet import find_terms
 
-    yield from map(convert_docstring, inspect.cleandoc(benchmark.__doc__ or "").split("\n\n"))
+    benchmark = kind()
+    lines = [*map(convert_docstring, inspect.cleandoc(kind.__doc__ or "").split("\n\n"))]
     rows = [row for row in list_settings(procedure) if "[]." not in row.name]
     sections = [f"{key}." for key in benchmark.list_sections()]
     settings = [row for key in sections for row in rows if row.name.startswith(key)]
     settings += [row for row in rows if row.name in benchmark.used_settings]
     if settings:
-        yield "Settings (--set-procedure NAME=VALUE), their defaults in the preset rfc:"
+        lines.append("Settings (--set-procedure NAME=VALUE), their defaults in the preset rfc:")
     for row in settings[:MAX_SHOWN_SETTINGS]:
         default = "" if row.default in ("", "none") else f" ({row.default})"
-        yield f"  {row.name}{default}: {re.split('[.;:](?: |$)', row.text)[0]}"
+        lines.append(f"  {row.name}{default}: {re.split('[.;:](?: |$)', row.text)[0]}")
     if others := settings[MAX_SHOWN_SETTINGS:]:
         keys = dict.fromkeys(f"procedure.{row.name}".rpartition(".")[0] for row in others)
-        yield f"  and {len(others)} more: v6t explain {', '.join(keys)}"
+        lines.append(f"  and {len(others)} more: v6t explain {', '.join(keys)}")
     headings = [column.name for column in benchmark.columns if not column.wide]
     terms = find_terms(headings) + find_terms(headings, "common")
     if terms := [row for row in terms if row[0] not in PLAIN_TERMS][:MAX_SHOWN_TERMS]:
         meanings = (f"{term}, {re.split('[:;,(]', text)[0].strip()}" for term, text in terms)
-        yield f"Columns: {'; '.join(meanings)}"
+        lines.append(f"Columns: {'; '.join(meanings)}")
+    return "\n".join(lines)
 
 
 def _iter_term_entries() -> Iterator[ReferenceEntry]:
-    """Yield an entry for each term and title of tables, and each error code."""
     from v6t.analysis.sheet import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
@@ -464,7 +458,6 @@ def _list_dataclass_fields(kind: type, prefix: str) -> Iterator[tuple[str, str]]
 
 
 def _find_dataclasses(hint: Any, path: str) -> Iterator[tuple[type, str]]:
-    """Yield the dataclasses in a type annotation with their paths."""
     if isinstance(hint, type) and is_dataclass(hint):
         yield hint, path
     for part in get_args(hint):
@@ -480,7 +473,6 @@ def parse_attribute_docs(cls: type) -> dict[str, str]:
 
 
 def _list_result_fields() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield each kind of object in results.json with the meanings of its fields."""
     from v6t.benchmarks.registry import make_results_schema
 
     schema = make_results_schema()

@@ -190,7 +190,6 @@ def _read_settings(
 
 
 def _choose_tester(testbed: Testbed, source: SettingsSource) -> tuple[TesterSettings, TesterKind]:
-    """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
         name = check_name(testbed.tester.kind, (AUTOMATIC, *TESTERS.list_names()), "tester")
     name = DEFAULT if name == AUTOMATIC else name
@@ -276,7 +275,6 @@ def _choose_sizes(
 def _check_line_rate(
     testbed: Testbed, source: SettingsSource, technology: Technology, sizes: Sequence[int | str]
 ) -> None:
-    """Reject a line rate too low for one frame per second."""
     rate_bps = testbed.line_rate_bps
     for size in sizes:
         if compute_max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:

@@ -32,7 +32,6 @@ RFC_SIZES = "rfc"  # in place of a frame size: those that RFC 8219 lists
 
 
 def _parse_frame_size(value: Any) -> int | str:
-    """Return a number of octets, or a normalized mix of frame sizes."""
     if value == RFC_SIZES:
         return RFC_SIZES
     if isinstance(value, str) and is_mix(value):
@@ -74,7 +73,6 @@ class LinksSettings(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _add_background_addresses(cls, values: Any) -> Any:
-        """Add the default addresses of background VLANs."""
         sides: tuple[Port, ...] = ("left", "right")
         for side in sides if isinstance(values, Mapping) else ():
             link = values.get(side)
@@ -150,7 +148,6 @@ def make_procedure_model() -> type[ProcedureSettings]:
 
 @lru_cache(maxsize=4)
 def _compose_model(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
-    """Return the model of the procedure with a section for each benchmark."""
     fields: dict[str, Any] = {name: (model, model()) for name, model in sections}
     model: type[ProcedureSettings] = create_model(
         "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields

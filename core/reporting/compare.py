@@ -107,7 +107,6 @@ def _describe_runs(comparison: RunComparison, runs: Sequence[RunData]) -> Table:
 
 
 def _list_warnings(comparison: RunComparison) -> Iterator[Block]:
-    """Yield warnings about conditions that differ between or within runs."""
     for name, differing in comparison.unlike.items():
         yield Paragraph(f"{name} was measured under other conditions than {comparison.runs[0]}:")
         yield BulletList(differing, "warning")

@@ -199,7 +199,6 @@ class LiveView(Listener):
             self._version += 1
 
     def _render_run(self) -> str:
-        """Return the report of a run in progress as an HTML page without figures."""
         if self._get_data is None:
             return _WAITING_PAGE
         from v6t.analysis.report.render import to_html

@@ -31,7 +31,7 @@ FigureSelection = Literal["none", "few", "all", "pdf"]  # figures of a report
 def write_run_report(
     path: Path,
     output: Path | None = None,
-    formats: Sequence[str] = tuple(DEFAULT_FILES),
+    formats: Sequence[str] = (),
     *,
     paper: str | None = None,
     figures: FigureSelection = "few",
@@ -41,7 +41,7 @@ def write_run_report(
 
     Args:
         output: another directory for the report; created if absent.
-        formats: some of :data:`FILES_BY_FORMAT`.
+        formats: some of :data:`FILES_BY_FORMAT`; by default those of :data:`DEFAULT_FILES`.
         paper: reproduce the tables of this paper.
         figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (all, also as PDF files).
         data: data of the run; None to read it from the directory.
@@ -62,6 +62,7 @@ def write_run_report(
 
     if paper is not None:
         check_name(paper, tuple(list_sources()), "paper")
+    formats = tuple(formats or DEFAULT_FILES)
     for name in formats:
         check_name(name, tuple(FILES_BY_FORMAT), "format")
     check_name(figures, get_args(FigureSelection), "choice of figures")

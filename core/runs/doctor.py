@@ -78,7 +78,6 @@ def examine_machine(tester: TesterKind | None = None) -> Iterator[Diagnosis]:
 
 
 def _check_system() -> Iterator[Diagnosis]:
-    """Yield findings about the operating system, the cores and settings that make rates vary."""
     text = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     if platform.system() != "Linux":
         yield Diagnosis("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
@@ -99,7 +98,6 @@ def _check_system() -> Iterator[Diagnosis]:
 
 
 def _check_current_directory() -> Diagnosis:
-    """Check that the current directory, where results are written by default, is writable."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
         return Diagnosis("results", "note", f"{here} cannot be written: give a directory with -o")

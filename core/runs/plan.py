@@ -383,7 +383,6 @@ def _plan_size(
 
 
 def _estimate_selftest(setup: RunSetup, spec: SelfTestSpec) -> tuple[float, int]:
-    """Estimate the duration [s] and the number of trials of a self-test."""
     if not setup.tester.can_loop_back:
         return 0.0, 0
     confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)

@@ -184,7 +184,6 @@ class SelfTest:
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
     def _with_start_rate(self, min_fps: float) -> SelfTestSpec:
-        """Return the specification with ``min_fps`` as start rate if that is higher."""
         begins = self.setup.tester.in_lab and min_fps > self.spec.start_fps
         return replace(self.spec, start_fps=min_fps) if begins else self.spec
 
@@ -235,7 +234,6 @@ def measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict
 
 
 def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict[str, Any]]:
-    """Yield the capacity of one tester at each frame size and in each mode."""
     run, plugin = setup.settings, setup.technology
     with closing(Bench(setup, loopback=True)) as bench:
         measure: Measure = bench.measure

@@ -341,7 +341,6 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
 
 
 def _make_point(executor: TrialExecutor, sizes: Sizes, test: SelfTest) -> Point:
-    """Return a point of the run; ``test`` measures the capacity of the tester there."""
     runner, spec = MeasuredPoint(executor, sizes, test), test.spec
     measure, find = executor.measure_device, executor.journal.entries.__getitem__
     return Point(executor.setup, sizes, spec.mode, spec.media_fps, runner, measure, find)
