@@ -173,12 +173,9 @@ def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
     if interfaces is None:
         if (prober := setup.tester.make_prober(links, None)) is not None:
             return prober
-        raise UsageError(
-            f"the {setup.tester.name} tester does not send single frames",
-            "`v6t audit --interfaces LEFT,RIGHT` uses two interfaces of this machine that are "
-            "cabled to the device",
-            code="unsupported-by-tester",
-        )
+        problem = f"the {setup.tester.name} tester does not send single frames"
+        hint = "`v6t audit --interfaces LEFT,RIGHT` uses interfaces that are cabled to the device"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     for name in interfaces:
         try:
             if_nametoindex(name)
@@ -205,16 +202,14 @@ class SocketProber:
 
     def __init__(self, links: Links, namespace: int | None, interfaces: tuple[str, str]) -> None:
         names = dict(zip(("left", "right"), interfaces, strict=True))
+        hosts = {"left": make_host_arguments(links.left), "right": make_host_arguments(links.right)}
         self._worker = Worker(
             "prober",
             ProberRole,
             namespace=namespace,
-            interfaces={side: names[links.get_port(side)] for side in ("left", "right")},
+            interfaces={side: names[links.get_port(side)] for side in hosts},
             frame_octets=compute_frame_octets(links),
-            hosts={
-                "left": make_host_arguments(links.left),
-                "right": make_host_arguments(links.right),
-            },
+            hosts=hosts,
         )
         try:
             self._worker.answer()

@@ -137,12 +137,9 @@ def compile_command(
 def _check_expected_capture(technology: Technology, expected: Path, output: Path | None) -> None:
     """Reject a capture of a stateful technology, or one that would replace the output."""
     if technology.stateful:
-        raise UsageError(
-            f"--expected is not available for {technology.name}",
-            "it is stateful: the expected frames depend on the addresses and ports that the device "
-            "chooses; use a stateless technology",
-            code="missing-reference",
-        )
+        problem = f"--expected is not available for {technology.name}, which is stateful"
+        hint = "the device chooses addresses and ports; use a stateless technology"
+        raise UsageError(problem, hint, code="missing-reference")
     if output is not None and expected.resolve() == output.resolve():
         problem = f"{expected} is also the output"
         raise UsageError(problem, "choose another name for --expected", code="conflicting-options")
@@ -176,10 +173,10 @@ def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:
         raise UsageError(f"'{text}' is not a rate", hint, code="not-a-number")
     media_fps = compute_max_frame_rate_fps(line_rate_bps, frame_octets)
     if rate_fps > media_fps:
-        raise UsageError(
-            f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
-            f"{line_rate_bps / 1e9:g} Gbit/s carries",
-            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
-            code="above-line-rate",
+        limit = f"the {media_fps:,} that a line of {line_rate_bps / 1e9:g} Gbit/s carries"
+        hint = (
+            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate"
         )
+        problem = f"{rate_fps:,.0f} frames per second are more than {limit}"
+        raise UsageError(problem, hint, code="above-line-rate")
     return rate_fps

@@ -275,15 +275,12 @@ def _choose_sizes(
 def _check_line_rate(
     testbed: Testbed, source: SettingsSource, technology: Technology, sizes: Sequence[int | str]
 ) -> None:
-    rate_bps = testbed.line_rate_bps
+    rate_bps, hint = testbed.line_rate_bps, "write for example 10G, 2.5Gbps or 100M"
     for size in sizes:
         if compute_max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
+            problem = f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second"
             with locate_errors(source, "line_rate"):
-                raise UsageError(
-                    f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
-                    "write for example 10G, 2.5Gbps or 100M",
-                    code="out-of-range",
-                )
+                raise UsageError(problem, hint, code="out-of-range")
 
 
 def _merge_procedure(

@@ -137,12 +137,9 @@ def make_procedure_model() -> type[ProcedureSettings]:
     """Return the model with the settings of every installed benchmark, each under its own key."""
     sections = registry.list_sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
-        raise ExtensionError(
-            f"procedure.{name} is reserved by v6t, but the settings of "
-            f"{' and '.join(registry.find_by_section(name))} have this name",
-            "its author must choose another section",
-            code="duplicate",
-        )
+        benchmarks = " and ".join(registry.find_by_section(name))
+        problem = f"procedure.{name} is reserved by v6t and cannot be the section of {benchmarks}"
+        raise ExtensionError(problem, "its author must choose another section", code="duplicate")
     return _compose_model(tuple(sections.items()))
 
 
