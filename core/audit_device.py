@@ -207,7 +207,7 @@ class SocketProber:
             "prober",
             ProberRole,
             namespace=namespace,
-            interfaces={side: names[links.get_port(side)] for side in hosts},
+            interfaces={side: names[links.get_port(side)] for side in ("left", "right")},
             frame_octets=compute_frame_octets(links),
             hosts=hosts,
         )

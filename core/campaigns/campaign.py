@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
+from v6t.analysis.published.library import list_sources
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, report_write_errors, write_atomically
@@ -236,8 +237,6 @@ def create_campaign(campaign: CampaignPlan, directory: Path) -> None:
 
 def load_campaign(directory: Path) -> CampaignPlan:
     """Load a campaign from its directory."""
-    from v6t.analysis.published.library import list_sources
-
     try:
         content = read_json(directory / PLAN)
         if content.pop("schema", SCHEMA) != SCHEMA:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
+from v6t.analysis.published.library import list_sources
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.config import yaml_file
@@ -98,8 +99,6 @@ def read_campaign(
     for name in experiments:
         check_name(name, names, "experiment")
     if content.paper is not None:
-        from v6t.analysis.published.library import list_sources
-
         with locate_errors(document, "paper"):
             check_name(content.paper, tuple(list_sources()), "paper")
     runs: list[PlannedRun] = []

@@ -1,7 +1,5 @@
 """A campaign on a terminal: signals, a process for each testbed, progress, summary."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import re
@@ -14,24 +12,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.core import log
 from v6t.core.campaigns import campaign as campaigns
+from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import CampaignEntry, CampaignPlan, load_campaign
 from v6t.core.cli.progress import open_view, show_progress
 from v6t.core.cli.run_console import write_report
 from v6t.core.cli.stopping import StopMessages, handle_signals, make_stop_messages
 from v6t.core.cli.terminal import print_table, print_text
+from v6t.core.reporting.live import LiveView
 from v6t.core.runs.events import RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import CONFIG
-
-if TYPE_CHECKING:
-    from v6t.core.reporting.live import LiveView
 
 POLL_INTERVAL_S = 1.0  # between two updates of the live page
 _PR_SET_PDEATHSIG = 1  # option of prctl(2)
@@ -104,9 +100,7 @@ class CampaignExecution:
     @contextlib.contextmanager
     def serve_page(self, live: str | None) -> Iterator[None]:
         """Serve the live page at an address within the context; None: serve no page."""
-        from v6t.core.campaigns.results import render_page
-
-        render = partial(render_page, self._directory, self._campaign, self._collector)
+        render = partial(results.render_page, self._directory, self._campaign, self._collector)
         self._view = open_view(live, self._directory, render)
         with contextlib.closing(self._view) if self._view else contextlib.nullcontext():
             yield
@@ -187,16 +181,12 @@ class CampaignExecution:
         """Update the live page while worker processes execute the runs."""
         if self._view is None:
             return
-        from v6t.core.campaigns.results import read_progress
-
         with self._view as view:
             while any(worker.poll() is None for worker in workers):
-                view.show_progress(lambda: read_progress(self._directory, self._campaign))
+                view.show_progress(lambda: results.read_progress(self._directory, self._campaign))
                 time.sleep(POLL_INTERVAL_S)
 
     def _report_results(self) -> None:
-        from v6t.core.campaigns import results
-
         runs = results.load_runs(self._directory, self._campaign, self._collector)
         for run in runs:
             print_text(f"{run.directory}: {run.status}")

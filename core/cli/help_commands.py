@@ -11,6 +11,7 @@ from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli import options
 from v6t.core.cli.shell_completion import complete_parameter
 from v6t.core.cli.terminal import CommandResult, make_result
+from v6t.core.config.plugins import list_rows, load_technology_type
 
 if TYPE_CHECKING:
     from v6t.core.config.explain import ReferenceEntry
@@ -34,8 +35,6 @@ def plugins_command(plugin: str | None, check: bool, drivers: bool) -> CommandRe
 
 
 def _list_technologies() -> CommandResult:
-    from v6t.core.config.plugins import list_rows
-
     rows, lines = [], []
     for row in list_rows():
         title, rfcs = (row.kind.title, row.kind.rfcs) if row.kind else ("", ())
@@ -49,7 +48,6 @@ def _list_technologies() -> CommandResult:
 
 def _describe_parameters(name: str) -> CommandResult:
     from v6t.base.strict_model import describe_fields
-    from v6t.core.config.plugins import load_technology_type
     from v6t.core.config.yaml_file import format_yaml
 
     plugin = load_technology_type(name)
@@ -107,7 +105,6 @@ def _check_conformance(name: str | None) -> CommandResult:
         EnvironmentLacking: hypothesis is not installed.
     """
     from v6t.audit.self_check import check_audit
-    from v6t.core.config.plugins import load_technology_type
     from v6t.plugins.conformance import ConformanceFinding, check_plugin
 
     if name is None:

@@ -420,16 +420,14 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
         return run_file, testbed or run_testbed
     if path.is_dir() or not path.exists():
         from v6t.core.config.plugins import is_technology
-        from v6t.core.runs.rundir import describe_content
+        from v6t.core.runs.rundir import describe_content, make_no_run_error
 
         if not describe_content(path) and is_technology(str(path)):
             arguments["plugin"] = choose_technology(str(path), arguments["plugin"])
             arguments["run_file"] = None
             return None, testbed
-    if path.is_dir():
-        from v6t.core.runs.rundir import make_no_run_error
-
-        raise make_no_run_error(path)
+        if path.is_dir():
+            raise make_no_run_error(path)
     try:
         return YamlFile(path), testbed
     except UsageError as error:

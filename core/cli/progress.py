@@ -1,12 +1,9 @@
 """Progress of a run on standard error: plain lines, and a state line on a terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -16,12 +13,10 @@ from v6t.analysis.record import Record
 from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import display_callbacks, write_stderr_line
+from v6t.core.reporting.live import LiveView, parse_address
 from v6t.core.runs import events
 from v6t.core.runs.events import CurrentTrial, Listener
 from v6t.procedures.trial_runner import Progress
-
-if TYPE_CHECKING:
-    from v6t.core.reporting.live import LiveView
 
 REFRESHES_PER_SECOND = 10
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 6, 24  # characters
@@ -60,8 +55,6 @@ def open_view(
     """Return the page served at the address of ``--live``, or None without the option."""
     if live is None:
         return None
-    from v6t.core.reporting.live import LiveView, parse_address
-
     return LiveView(parse_address(live), directory, write_stderr_line, render)
 
 

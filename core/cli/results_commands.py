@@ -13,20 +13,26 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import click
+from v6t.analysis.blocks import ReportDocument
+from v6t.analysis.presentation import Presentations
+from v6t.analysis.report.verdict import write_verdict
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Column, explain_marks, make_table, pluralize
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
+from v6t.analysis.warnings import NOT_MEASURED, list_warnings
 from v6t.base.errors import UsageError
+from v6t.base.files import read_json
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli import options, terminal
 from v6t.core.cli.terminal import CommandResult, make_document_result, print_table
 from v6t.core.log import is_verbose
+from v6t.core.runs import results, rundir
+from v6t.core.runs.results import RunSummary
 
 if TYPE_CHECKING:
-    from v6t.analysis.blocks import ReportDocument
     from v6t.analysis.compare.comparison import RunComparison
-    from v6t.analysis.presentation import Presentations
-    from v6t.analysis.rundata import RunData
     from v6t.audit.record import AuditComparison
     from v6t.core.reporting.write import FigureSelection
-    from v6t.core.runs.results import RunSummary
 
 WORSE_STATUS = 7  # exit status: a result is worse, or became worse at its last change
 RESULTS_WIDTH = 120  # width of results in pipes and files, in characters
@@ -41,23 +47,18 @@ SHARED_CODE_WARNING = (
 @options.json_option
 def list_command(directory: Path | None) -> CommandResult:
     """List the runs in DIRECTORY (default: .) and in its campaigns, oldest first."""
-    from v6t.core.runs.results import list_runs
-
     directory = directory or Path()
-    runs = list_runs(directory)
+    runs = results.list_runs(directory)
     return CommandResult(lambda: [*map(asdict, runs)], partial(_print_runs, directory, runs))
 
 
 def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
-    from v6t.analysis.sheet import Column, make_table
-    from v6t.core.runs.results import COMPLETE
-
     if not runs:
         click.echo(f"no runs in {directory}; `v6t run` makes one", err=True)
         return
 
     def describe_result(run: RunSummary) -> str:
-        return run.headline or "-" if run.state == COMPLETE else run.state
+        return run.headline or "-" if run.state == results.COMPLETE else run.state
 
     columns = [
         Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
@@ -82,13 +83,10 @@ def show_command(directory: Path | None, warnings: bool, trials: bool) -> Comman
 
     With -v: the complete tables, as in the report.
     """
-    from v6t.core.runs.results import load_run
-    from v6t.core.runs.rundir import report_damage, resolve_run_path
-
-    path = resolve_run_path(directory)
-    data = load_run(path)
+    path = rundir.resolve_run_path(directory)
+    data = results.load_run(path)
     if trials:
-        with report_damage(path):
+        with rundir.report_damage(path):
             return make_trials_result(data)
     return make_run_result(data, path, wide=is_verbose(), all_warnings=warnings)
 
@@ -102,31 +100,24 @@ def make_run_result(
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
     """
-    from v6t.core.runs.results import NO_RESULTS, RUNNING, make_results_document
-    from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
-        with report_damage(path):
+        with rundir.report_damage(path):
             _print_results(data, path, wide, all_warnings)
         page = path / "report.html"
         click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
-        if data.status in (RUNNING, NO_RESULTS["status"]):
+        if data.status in (results.RUNNING, results.NO_RESULTS["status"]):
             click.echo(f"This run is not complete. To continue: v6t resume {quote(str(path))}")
 
     def to_json() -> Any:
         """Return the content of results.json, in the order of the file."""
-        return json.loads(format_json(make_results_document(data.results)))
+        return json.loads(rundir.format_json(results.make_results_document(data.results)))
 
     return CommandResult(to_json, print_results)
 
 
 def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) -> None:
     """Print tables, trials, warnings and the verdict; see :func:`make_run_result`."""
-    from v6t.analysis.report.verdict import write_verdict
-    from v6t.analysis.sheet import explain_marks, pluralize
-    from v6t.analysis.warnings import NOT_MEASURED, list_warnings
-    from v6t.benchmarks.registry import load_presentations
-
     known = load_presentations()
     for presentation, records in known.group_measured(data.records):
         make_tables = presentation.make_tables if wide else presentation.make_brief_tables
@@ -162,8 +153,6 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
 
     The number is None if the warning applies to the whole run.
     """
-    from v6t.analysis.warnings import list_warnings
-
     run_warnings = [*data.caveats, *([SHARED_CODE_WARNING] if data.shares_oracle else ())]
     kinds: dict[tuple[str, str], tuple[str, int]] = {}
     for record in data.records:
@@ -185,8 +174,6 @@ def _describe_bottleneck(data: RunData) -> Iterator[str]:
 
 def make_trials_result(data: RunData) -> CommandResult:
     """Return the trials of a run: rate, length, frames required and received, faults."""
-    from v6t.analysis.sheet import Column, make_table
-
     trials = [
         {
             "trial": trial.key,
@@ -247,11 +234,10 @@ def report_command(
     unfinished runs also have reports.
     """
     from v6t.core.reporting.write import write_run_report
-    from v6t.core.runs.rundir import resolve_run_path
 
-    directory = resolve_run_path(directory)
+    directory = rundir.resolve_run_path(directory)
     if (directory / "campaign.json").exists():
-        from v6t.core.campaigns import results
+        from v6t.core.campaigns import results as campaign_results
         from v6t.core.campaigns.campaign import load_campaign
 
         if paper:
@@ -262,11 +248,11 @@ def report_command(
             hint = "give the directory of one of its runs"
             raise UsageError(problem, hint, code="conflicting-options")
         campaign = load_campaign(directory)
-        runs = results.load_runs(directory, campaign)
-        write = partial(results.write_campaign_report, directory, campaign, runs)
+        runs = campaign_results.load_runs(directory, campaign)
+        write = partial(campaign_results.write_campaign_report, directory, campaign, runs)
         for path in write(formats, output, figures=figures != "none"):
             click.echo(path)
-        results.check_no_damage(runs)
+        campaign_results.check_no_damage(runs)
         return
     for path in write_run_report(directory, output, formats, paper=paper, figures=figures):
         click.echo(path)
@@ -302,7 +288,6 @@ def compare_command(
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
     from v6t.core.reporting.compare import compare_runs, make_published_document
-    from v6t.core.runs import rundir
 
     rundir.check_paths_exist(directories)
     directories = directories or tuple(rundir.find_latest_runs(1 if published else 2))
@@ -330,9 +315,7 @@ def compare_command(
             problem = "a comparison needs two runs, but no later run exists here or below ./runs"
             raise UsageError(problem, "or --published for published results", code="no-such-run")
     with rundir.report_damage(directories[-1]):
-        from v6t.core.runs.results import load_run
-
-        runs = [*map(load_run, directories)]
+        runs = [*map(results.load_run, directories)]
         return make_comparison_result(compare_runs(runs, anyway), output, directories, runs)
 
 
@@ -354,13 +337,13 @@ def make_comparison_result(
 
 def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> AuditComparison:
     from v6t.audit.record import AuditComparison, read_audit
-    from v6t.base.files import read_json
-    from v6t.core.runs.rundir import AUDIT
 
     if len(directories) < 2:
         problem = "a comparison needs two audits"
         raise UsageError(problem, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
-    audits = [read_audit(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
+    audits = [
+        read_audit(read_json(path / rundir.AUDIT), str(path / rundir.AUDIT)) for path in directories
+    ]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
         if audit.plugin != audits[0].plugin and not allow_differences:
             technologies = f"{audits[0].plugin}, {audit.plugin}"
@@ -395,9 +378,8 @@ def trend_command(
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trend
     from v6t.core.reporting.trend import find_trend, make_trend_document
-    from v6t.core.runs.rundir import check_paths_exist
 
-    check_paths_exist(directories)
+    rundir.check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, min_percent)
     make_document = partial(make_trend_document, trend, figures=output is not None)

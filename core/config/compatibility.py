@@ -1,20 +1,15 @@
 """Drivers that can configure a device for a technology, by the configuration of its default intent."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
 
 from v6t.base.errors import V6tError
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.drivers.duts import registry
 from v6t.drivers.duts.capabilities import find_capabilities
+from v6t.intent.device import DeviceIntent
 from v6t.intent.families import DeviceConfig
-
-if TYPE_CHECKING:
-    from v6t.intent.device import DeviceIntent
-    from v6t.plugins.base import Technology
+from v6t.plugins.base import Technology
 
 
 def accepts_any_technology(driver: str) -> bool:

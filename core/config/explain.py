@@ -9,12 +9,22 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
+from v6t.analysis.csv_rows import FIGURE_COLUMNS, TRIAL_COLUMNS
+from v6t.analysis.record import RateRecord
+from v6t.analysis.sheet import find_terms, read_terms
+from v6t.base.error_codes import ERROR_CODES
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields, parse_docstrings
 from v6t.base.text import convert_docstring, did_you_mean
+from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.common import FIRST_CSV_COLUMNS
 from v6t.core.config.plugins import TECHNOLOGIES, load_technology_type, resolve_alias
+from v6t.core.config.settings import RunFileSettings, Testbed, make_procedure_model
 from v6t.core.config.yaml_file import format_yaml
+from v6t.drivers.duts.options import DutOptions, LinuxOptions
+from v6t.drivers.duts.registry import DRIVERS
+from v6t.drivers.testers import TESTERS
 from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -83,8 +93,6 @@ def _split_name(name: str) -> list[str]:
 
 def list_run_settings() -> list[ReferenceEntry]:
     """List the settings of a run file without the parts of ``procedure``, which depend on the plugins."""
-    from v6t.core.config.settings import RunFileSettings
-
     return [row for row in list_settings(RunFileSettings) if not row.name.startswith("procedure.")]
 
 
@@ -255,9 +263,6 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
 
 def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
     """Yield an entry for each benchmark, and one for its table's title if that differs."""
-    from v6t.benchmarks import registry
-    from v6t.core.config.settings import make_procedure_model
-
     procedure = make_procedure_model()
     for benchmark in registry.load_installed():
         text = _describe_benchmark(type(benchmark), procedure)
@@ -268,9 +273,6 @@ def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
 
 
 def _iter_extension_entries() -> Iterator[ReferenceEntry]:
-    from v6t.drivers.duts.registry import DRIVERS
-    from v6t.drivers.testers import TESTERS
-
     for name, technology in TECHNOLOGIES.load_all():
         text = f"{technology.title} [{', '.join(technology.rfcs)}]"
         yield ReferenceEntry(name, TECHNOLOGY_KIND, "", f"{text}\nParameters: v6t plugins {name}")
@@ -287,8 +289,6 @@ def _iter_extension_entries() -> Iterator[ReferenceEntry]:
 @cache
 def _describe_benchmark(kind: type[Benchmark[Any, Any]], procedure: type[BaseModel]) -> str:
     """Describe what a benchmark measures and how, its settings, defaults and columns."""
-    from v6t.analysis.sheet import find_terms
-
     benchmark = kind()
     lines = [*map(convert_docstring, inspect.cleandoc(kind.__doc__ or "").split("\n\n"))]
     rows = [row for row in list_settings(procedure) if "[]." not in row.name]
@@ -312,9 +312,6 @@ def _describe_benchmark(kind: type[Benchmark[Any, Any]], procedure: type[BaseMod
 
 
 def _iter_term_entries() -> Iterator[ReferenceEntry]:
-    from v6t.analysis.sheet import read_terms
-    from v6t.base.error_codes import ERROR_CODES
-
     meanings = read_terms()
     for group, kind in (("tables", TERM_KIND), ("common", TERM_KIND), ("titles", TITLE_KIND)):
         for term, meaning in meanings[group].items():
@@ -325,11 +322,6 @@ def _iter_term_entries() -> Iterator[ReferenceEntry]:
 
 def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
-    from v6t.core.config.settings import Testbed, make_procedure_model
-    from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import DRIVERS
-    from v6t.drivers.testers import TESTERS
-
     yield from list_run_settings()
     if plugin is not None:
         yield from list_settings(load_technology_type(plugin).params_model, "params.")
@@ -430,11 +422,7 @@ def _make_field(file: str, name: str, text: str) -> DataField:
 
 def _list_csv_columns() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the name of each CSV file with the meanings of its columns."""
-    from v6t.analysis.csv_rows import FIGURE_COLUMNS, TRIAL_COLUMNS
-    from v6t.analysis.record import RateRecord
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
-    from v6t.benchmarks import registry
-    from v6t.benchmarks.common import FIRST_CSV_COLUMNS
 
     for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
@@ -473,9 +461,7 @@ def parse_attribute_docs(cls: type) -> dict[str, str]:
 
 
 def _list_result_fields() -> Iterator[tuple[str, Mapping[str, str]]]:
-    from v6t.benchmarks.registry import make_results_schema
-
-    schema = make_results_schema()
+    schema = registry.make_results_schema()
     for name, part in {"": schema, **schema["$defs"]}.items():
         keys = {key: known["description"] for key, known in part["properties"].items()}
         yield f"results.json {name}".strip(), keys

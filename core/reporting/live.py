@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from v6t.analysis.report.render import to_html
+from v6t.analysis.report.run import build_document
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
@@ -201,9 +203,6 @@ class LiveView(Listener):
     def _render_run(self) -> str:
         if self._get_data is None:
             return _WAITING_PAGE
-        from v6t.analysis.report.render import to_html
-        from v6t.analysis.report.run import build_document
-
         # Drawing takes seconds: figures come with the finished report.
         return to_html(build_document(self._get_data(), load_presentations(), max_figures=0))
 

@@ -5,11 +5,17 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from v6t.analysis.figures.plots import save_pdf
+from v6t.analysis.published.library import list_sources
+from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
+from v6t.analysis.report.latex import figures_to_latex, to_latex
+from v6t.analysis.report.render import to_html, to_markdown
+from v6t.analysis.report.run import MAX_FIGURES, build_document
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import V6tError
 from v6t.base.files import read_text, report_write_errors, write_atomically
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.yaml_file import check_name
+from v6t.core.runs.results import load_run
 from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
 
 DEFAULT_FILES = {  # of a report by format; the run itself writes the CSV file
@@ -53,13 +59,6 @@ def write_run_report(
         UsageError: the run, paper, format or choice of figures is unknown, or ``output`` holds
             another run or cannot be written.
     """
-    from v6t.analysis.published.library import list_sources
-    from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
-    from v6t.analysis.report.latex import to_latex
-    from v6t.analysis.report.render import to_html, to_markdown
-    from v6t.analysis.report.run import MAX_FIGURES, build_document
-    from v6t.core.runs.results import load_run
-
     if paper is not None:
         check_name(paper, tuple(list_sources()), "paper")
     formats = tuple(formats or DEFAULT_FILES)
@@ -95,9 +94,6 @@ def write_run_report(
 
 def _write_pdf_figures(directory: Path, data: RunData) -> Path:
     """Write all figures as PDF, and return the path of the LaTeX file that includes them."""
-    from v6t.analysis.report.latex import figures_to_latex
-    from v6t.analysis.report.run import build_document
-
     (directory / "figures").mkdir(exist_ok=True)
     with save_pdf(directory / "figures"):
         document = build_document(data, load_presentations(), max_figures=None)

@@ -19,6 +19,7 @@ from v6t.core.runs.bench import Bench
 from v6t.core.runs.plan import RunPlan
 from v6t.core.runs.results import write_results
 from v6t.core.runs.rundir import BOTTLENECK, RunDir
+from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample, compute_core_shares, summarize_samples
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -91,8 +92,6 @@ def _examine_point(
     run_plan: RunPlan, record: Mapping[str, Any], duration_s: float, record_dir: Path
 ) -> list[dict[str, Any]]:
     """Sample the devices at a point, one after the other, and return an entry for each."""
-    from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
-
     setup, run = run_plan.setup, run_plan.setup.settings
     in_lab = setup.tester.in_lab
     all_sizes = map(setup.technology.make_sizes, run.frame_sizes)
