@@ -1,7 +1,5 @@
 """The audited device: configured, with a prober at both links, and restored afterwards."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -114,7 +112,7 @@ class RunDevice:
             self.on_open(probe.name_and_version)
             yield probe
 
-    def with_params(self, params: Mapping[str, Any]) -> RunDevice:
+    def with_params(self, params: Mapping[str, Any]) -> "RunDevice":
         """Return a copy of the device with additional parameters."""
         setup, settings = self.setup, self.setup.settings
         settings = settings.model_copy(update={"params": {**settings.params, **params}})

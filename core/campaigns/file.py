@@ -1,7 +1,5 @@
 """Campaign files: settings common to all runs, and matrices of varying settings."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -59,17 +57,6 @@ class CampaignFile(StrictModel):
     """Runs that differ in the settings of a matrix."""
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """Run of a campaign file before its settings are resolved."""
-
-    experiment: str
-    testbed: str
-    axes: Mapping[str, Any]  # values of the varying settings
-    run: ExperimentSettings  # settings of the run file
-    testbed_settings: ExperimentSettings
-
-
 class ExperimentSettings(YamlFile):
     """Merged settings of an experiment in a campaign file; errors name the experiment's line."""
 
@@ -81,6 +68,17 @@ class ExperimentSettings(YamlFile):
     def format_location(self, keys: Sequence[Any]) -> str:
         """Return the line number of the experiment as text, followed by the keys of a setting, if any."""
         return f"{self._location}{'.'.join(map(str, keys))}: " if keys else self._location
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """Run of a campaign file before its settings are resolved."""
+
+    experiment: str
+    testbed: str
+    axes: Mapping[str, Any]  # values of the varying settings
+    run: ExperimentSettings  # settings of the run file
+    testbed_settings: ExperimentSettings
 
 
 def read_campaign(

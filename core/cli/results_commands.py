@@ -1,7 +1,5 @@
 """Commands that read stored runs: ``v6t list``, ``show``, ``report``, ``compare`` and ``trend``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,29 +8,29 @@ from functools import partial
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from v6t.analysis.blocks import ReportDocument
+from v6t.analysis.compare.comparison import RunComparison
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.report.verdict import write_verdict
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, explain_marks, make_table, pluralize
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
 from v6t.analysis.warnings import NOT_MEASURED, list_warnings
+from v6t.audit.record import AuditComparison, read_audit
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli import options, terminal
 from v6t.core.cli.terminal import CommandResult, make_document_result, print_table
 from v6t.core.log import is_verbose
+from v6t.core.reporting import compare
+from v6t.core.reporting.trend import find_trend, make_trend_document
+from v6t.core.reporting.write import FigureSelection, write_run_report
 from v6t.core.runs import results, rundir
 from v6t.core.runs.results import RunSummary
-
-if TYPE_CHECKING:
-    from v6t.analysis.compare.comparison import RunComparison
-    from v6t.audit.record import AuditComparison
-    from v6t.core.reporting.write import FigureSelection
 
 WORSE_STATUS = 7  # exit status: a result is worse, or became worse at its last change
 RESULTS_WIDTH = 120  # width of results in pipes and files, in characters
@@ -233,8 +231,6 @@ def report_command(
     The HTML file contains everything, including figures, and loads nothing. Interrupted and
     unfinished runs also have reports.
     """
-    from v6t.core.reporting.write import write_run_report
-
     directory = rundir.resolve_run_path(directory)
     if (directory / "campaign.json").exists():
         from v6t.core.campaigns import results as campaign_results
@@ -287,7 +283,6 @@ def compare_command(
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
-    from v6t.core.reporting.compare import compare_runs, make_published_document
 
     rundir.check_paths_exist(directories)
     directories = directories or tuple(rundir.find_latest_runs(1 if published else 2))
@@ -303,7 +298,7 @@ def compare_command(
 
         def make_document() -> ReportDocument:
             with rundir.report_damage(directories[-1]):
-                return make_published_document(directories)
+                return compare.make_published_document(directories)
 
         return make_document_result(make_document, output)
     if are_campaigns(directories):
@@ -316,7 +311,7 @@ def compare_command(
             raise UsageError(problem, "or --published for published results", code="no-such-run")
     with rundir.report_damage(directories[-1]):
         runs = [*map(results.load_run, directories)]
-        return make_comparison_result(compare_runs(runs, anyway), output, directories, runs)
+        return make_comparison_result(compare.compare_runs(runs, anyway), output, directories, runs)
 
 
 def make_comparison_result(
@@ -326,18 +321,14 @@ def make_comparison_result(
     runs: Sequence[RunData] = (),
 ) -> CommandResult:
     """Return a comparison as result; write it to a file, if one is given."""
-    from v6t.core.reporting.compare import make_brief_document, make_comparison_document
-
-    make_document = partial(make_brief_document, comparison, directories)
+    make_document = partial(compare.make_brief_document, comparison, directories)
     if output or is_verbose():
-        make_document = partial(make_comparison_document, comparison, runs)
+        make_document = partial(compare.make_comparison_document, comparison, runs)
     status = WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
     return make_document_result(make_document, output, comparison.to_json, status)
 
 
 def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> AuditComparison:
-    from v6t.audit.record import AuditComparison, read_audit
-
     if len(directories) < 2:
         problem = "a comparison needs two audits"
         raise UsageError(problem, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
@@ -377,7 +368,6 @@ def trend_command(
     Exit status 7: the latest change of at least one result is a deterioration.
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trend
-    from v6t.core.reporting.trend import find_trend, make_trend_document
 
     rundir.check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend

@@ -1,7 +1,5 @@
 """Settings of a run and of its testbed, for files, options and config.json; and the presets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -84,7 +82,7 @@ class LinksSettings(StrictModel):
         return values
 
     @model_validator(mode="after")
-    def _check_background_vlans(self) -> LinksSettings:
+    def _check_background_vlans(self) -> "LinksSettings":
         """Reject a background VLAN that is set on one link only."""
         if (self.left.background is None) != (self.right.background is None):
             problem = "only one of the links has a VLAN for the background"
@@ -203,7 +201,7 @@ class Settings(RunFileSettings, Testbed):
         }
 
     @classmethod
-    def from_config(cls, config: Any) -> Settings:
+    def from_config(cls, config: Any) -> "Settings":
         """Return saved settings, without those of benchmarks that are not installed.
 
         Raises:

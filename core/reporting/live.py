@@ -1,7 +1,5 @@
 """A web page that follows a run or a campaign, read only, served while it lasts."""
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import json
@@ -118,7 +116,7 @@ class LiveView(Listener):
             content = "results, settings, addresses, output of the device"
             announce(f"note: {problem}: {content}; without password or encryption")
 
-    def __enter__(self) -> LiveView:
+    def __enter__(self) -> "LiveView":
         self._thread.start()
         self._announce(f"live: {self.url}")
         return self
