@@ -1,13 +1,13 @@
 """``v6t calc``: arithmetic of MAP, RFC 6052, EAM and frame rates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
 import click
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import compute_max_frame_rate_fps, parse_line_rate
-from v6t.core.cli.options import CommandGroup, F, json_option
+from v6t.core.cli.options import CommandGroup, json_option
 from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
 from v6t.packets.address_layouts import EA, IidFormat, make_end_user_prefix_layout
@@ -24,12 +24,6 @@ ipv4_option = click.option(
 ipv6_option = click.option(
     "--ipv6", metavar="ADDRESS", help="IPv6 address: any of the CE, or one to translate."
 )
-
-
-def prefix_option(*, required: bool) -> Callable[[F], F]:
-    """Return a decorator that adds the option for the translation prefix."""
-    text = "Translation prefix (RFC 6052)."
-    return click.option("--prefix", required=required, metavar="PREFIX", help=text)
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -179,7 +173,7 @@ def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
 
 
 @calc_command.command("rfc6052")
-@prefix_option(required=True)
+@click.option("--prefix", required=True, metavar="PREFIX", help="Translation prefix (RFC 6052).")
 @ipv4_option
 @ipv6_option
 @json_option
@@ -212,7 +206,7 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
 
 @calc_command.command("eam")
 @click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
-@prefix_option(required=False)
+@click.option("--prefix", metavar="PREFIX", help="Translation prefix (RFC 6052).")
 @ipv4_option
 @ipv6_option
 @json_option
@@ -257,7 +251,6 @@ def calc_eam(
 
 
 def _parse_one_address(ipv4: str | None, ipv6: str | None) -> IPv4Address | IPv6Address:
-    """Return the one address that is given; reject neither or both."""
     if ipv4 is not None and ipv6 is None:
         return parse_address(IPv4Address, ipv4, "IPv4 address")
     if ipv6 is not None and ipv4 is None:
@@ -273,13 +266,9 @@ def _parse_one_address(ipv4: str | None, ipv6: str | None) -> IPv4Address | IPv6
 def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResult:
     """Print a link's maximum frame rate (RFC 8219)."""
     rate_bps = parse_line_rate(line_rate)
-    values = {
-        "line_rate_bps": round(rate_bps),
-        "frame_size": frame_size,
-        "overhead": overhead,
-        "max_fps": compute_max_frame_rate_fps(rate_bps, frame_size, overhead),
-        "convention": "per_direction",
-    }
+    values: dict[str, Any] = {"line_rate_bps": round(rate_bps), "frame_size": frame_size}
+    max_fps = compute_max_frame_rate_fps(rate_bps, frame_size, overhead)
+    values |= {"overhead": overhead, "max_fps": max_fps, "convention": "per_direction"}
     return _make_values_result(values)
 
 

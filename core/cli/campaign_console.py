@@ -87,11 +87,11 @@ def continue_group(directory: Path, report: bool, group: str) -> int:
 class CampaignExecution:
     """Executes the incomplete runs of a campaign and shows the results of all its runs.
 
-    Runs of this process are reported from memory; others are read from their directories.
+    Runs of this process are reported from memory; others are read from their directories. If
+    ``report`` is true, each run gets its own report.
     """
 
     def __init__(self, campaign: CampaignPlan, directory: Path, report: bool) -> None:
-        """Store the campaign; if ``report`` is true, reports of its runs are written."""
         self._campaign, self._directory, self._report = campaign, directory, report
         self._collector = RunDataCollector()
         self._view: LiveView | None = None
@@ -133,20 +133,19 @@ class CampaignExecution:
                 failed = campaigns.run_campaign(self._directory, runs, events)
                 if self._report:
                     events.on_message("writing the reports")
-                    for run in runs:
-                        self._write_run_report(run)
+                    for run in runs:  # that this process has measured, or that have no report yet
+                        path, data = (
+                            self._directory / run.directory,
+                            self._collector.find(run.directory),
+                        )
+                        is_missing = data is not None or not (path / "report.html").exists()
+                        if is_missing and (path / "results.json").exists():
+                            write_report(path, data)
         except BaseException as exc:
             if hides_interrupt(exc):
                 log.print_notice(f"{prefix}interrupted: {self._resume_command} continues")
             raise
         return failed[0].exit_code if failed else 0
-
-    def _write_run_report(self, run: CampaignEntry) -> None:
-        """Write the report of a run that this process has measured, or that has none yet."""
-        path, data = self._directory / run.directory, self._collector.find(run.directory)
-        is_missing = data is not None or not (path / "report.html").exists()
-        if is_missing and (path / "results.json").exists():
-            write_report(path, data)
 
     def _execute_in_parallel(self, groups: Iterable[str]) -> int:
         """Execute each group of runs in its own process; return the first exit status that is not 0."""

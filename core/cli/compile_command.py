@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import UsageError
@@ -52,8 +52,6 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
 @options.flag("--overwrite", text="Replace files that exist.")
 def compile_command(
     technology_name: str | None,
-    plugin: str | None,
-    params: dict[str, str],
     testbed: Path | None,
     direction: Direction,
     frame_size: int | str | None,
@@ -61,10 +59,10 @@ def compile_command(
     count: int | None,
     rate: str,
     cores: int,
-    seed: int | None,
     output: Path | None,
     expected: Path | None,
     overwrite: bool,
+    **arguments: Any,
 ) -> None:
     """Write the traffic that TRex would send, without using TRex or root rights.
 
@@ -77,7 +75,8 @@ def compile_command(
     from v6t.profiles.compiler.compile import compile_traffic
 
     output = None if str(output) == "-" else output
-    if (plugin := options.choose_technology(technology_name, plugin)) is None:
+    arguments["plugin"] = options.choose_technology(technology_name, arguments["plugin"])
+    if arguments["plugin"] is None:
         raise UsageError("no technology", "try: v6t compile mape-br", code="missing-setting")
     if output_format == "pcap" and output is None:
         raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
@@ -86,15 +85,9 @@ def compile_command(
         if path.exists() and not overwrite:
             hint = "choose another name or use --overwrite"
             raise UsageError(f"{path} exists already", hint, code="file-exists")
-    setup = resolve_setup(
-        None,
-        testbed,
-        plugin=plugin,
-        params=params,
-        frame_sizes=() if frame_size is None else (frame_size,),
-        seed=seed,
-        procedure=ONE_CONNECTION,
-    )
+    frame_sizes = () if frame_size is None else (frame_size,)
+    arguments |= {"frame_sizes": frame_sizes, "procedure": ONE_CONNECTION}
+    setup = resolve_setup(None, testbed, **arguments)
     technology = setup.technology
     if expected is not None:
         _check_expected_capture(technology, expected, output)
@@ -146,7 +139,6 @@ def _check_expected_capture(technology: Technology, expected: Path, output: Path
 
 
 def _write_capture(path: Path, frames: Sequence[bytes | None], rate_fps: float) -> None:
-    """Write a capture and print the number of its frames to standard error."""
     from v6t.profiles.exports import write_pcap
 
     with report_write_errors(path):

@@ -1,9 +1,7 @@
 """Commands that explain v6t: ``v6t plugins``, ``explain``, ``completion`` and ``help``."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -12,9 +10,6 @@ from v6t.core.cli import options
 from v6t.core.cli.shell_completion import complete_parameter
 from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.config.plugins import list_rows, load_technology_type
-
-if TYPE_CHECKING:
-    from v6t.core.config.explain import ReferenceEntry
 
 
 @click.command(cls=options.Command)
@@ -159,13 +154,12 @@ def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool
             for kind, names in groups.items()
         )
         return make_result(groups, lines, indent=0)
-    settings = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
-    return make_result([asdict(row) for row in settings], map(_describe_row, settings), indent=0)
-
-
-def _describe_row(row: ReferenceEntry) -> str:
-    default = f"; default: {row.default}" if row.default else ""
-    return "\n    ".join([f"{row.name}: {row.kind}{default}", *row.text.splitlines()])
+    rows = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
+    lines = []
+    for row in rows:
+        default = f"; default: {row.default}" if row.default else ""
+        lines += [f"{row.name}: {row.kind}{default}", *(f"    {x}" for x in row.text.splitlines())]
+    return make_result([*map(asdict, rows)], lines, indent=0)
 
 
 @click.command(cls=options.Command)

@@ -1,6 +1,7 @@
 """The plan of a run, for ``v6t run --dry-run``: one screen, or with ``-v`` everything."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -12,7 +13,6 @@ from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
-from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session.plan_steps import format_plan
 from v6t.profiles.mixes import format_sizes
 
@@ -53,9 +53,14 @@ def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     }
     if setup.driver.configures_device:
         steps = setup.example_plan.steps
+        # those that are not specific to one link
+        purposes = [step.why for step in steps if not re.search("left|right", step.why)]
+        shown = purposes[:MAX_SHOWN_PURPOSES]
+        more = len(purposes) - len(shown)
+        summary = ["; ".join([*shown, *([f"{more} more"] if more else [])])] if purposes else []
         count = pluralize(len(steps), "step")
         undo = f"{count}, all undone at the end (commands: v6t dut plan, or -v)"
-        rows["device gets"] = [*_describe_device(setup), *_describe_steps(steps), undo]
+        rows["device gets"] = [*_describe_device(setup), *summary, undo]
     elif not setup.driver.is_cable:
         rows["device needs"] = [*_describe_device(setup), "-v prints all of it, with the rules"]
     rows["warnings"] = [*run_plan.warnings, *list_setting_warnings(setup)]
@@ -112,14 +117,6 @@ def _describe_device(setup: RunSetup) -> Iterator[str]:
     routes = sum(len(side.routes) for side in sides.values())
     neighbors = sum(len(side.neighbors) for side in sides.values())
     yield f"{pluralize(routes, 'route')}, {pluralize(neighbors, 'neighbor')}"
-
-
-def _describe_steps(steps: Iterable[Step]) -> Iterator[str]:
-    """Yield a line with the purposes of the steps that are not specific to one link."""
-    purposes = [step.why for step in steps if "left" not in step.why and "right" not in step.why]
-    more = len(purposes) - MAX_SHOWN_PURPOSES
-    if purposes:
-        yield "; ".join(purposes[:MAX_SHOWN_PURPOSES]) + (f"; {more} more" if more > 0 else "")
 
 
 def _describe_details(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:

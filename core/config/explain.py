@@ -150,7 +150,6 @@ def _has_sequence(annotation: Any) -> bool:
 
 
 def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """Return a short description of the values that a JSON schema allows."""
     if "$ref" in schema:
         return _describe_schema(defs[schema["$ref"].rpartition("/")[2]], defs)
     if "anyOf" in schema:
@@ -421,7 +420,6 @@ def _make_field(file: str, name: str, text: str) -> DataField:
 
 
 def _list_csv_columns() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the name of each CSV file with the meanings of its columns."""
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
 
     for benchmark in registry.load_installed():

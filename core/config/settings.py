@@ -83,7 +83,6 @@ class LinksSettings(StrictModel):
 
     @model_validator(mode="after")
     def _check_background_vlans(self) -> "LinksSettings":
-        """Reject a background VLAN that is set on one link only."""
         if (self.left.background is None) != (self.right.background is None):
             problem = "only one of the links has a VLAN for the background"
             hint = "write background: {vlan: ...} within left and right"

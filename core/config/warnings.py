@@ -79,7 +79,6 @@ def _list_procedure_warnings(setup: RunSetup) -> Iterator[str]:
 def _list_unused_setting_warnings(
     setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]], preset: ProcedureSettings
 ) -> Iterator[str]:
-    """Yield warnings about shared settings that no benchmark of this run uses."""
     p, connects = setup.settings.procedure, setup.settings.connects
     used = {name for b in benchmarks for name in b.used_settings}
     why = "none of the measured benchmarks uses it"
@@ -262,7 +261,6 @@ def _list_mix_warnings(setup: RunSetup) -> Iterator[str]:
 def _list_repetition_warnings(
     setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]
 ) -> Iterator[str]:
-    """Yield warnings about numbers of repetitions that differ from RFC 8219."""
     limits = setup.settings.procedure.adaptive
     adaptive = [b.name for b in benchmarks if limits is not None and "adaptive" in b.used_settings]
     counts = {b.name: b.find_repetitions(setup) for b in benchmarks if b.name not in adaptive}

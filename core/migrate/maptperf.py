@@ -62,8 +62,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     }
     source.comments += [
         f"{chosen} because {reason}",
-        "Frame size, repetitions and resolution are arguments of Maptperf's scripts, not in the "
-        "file: preset and procedure have the scripts' defaults.",
+        "Frame size, repetitions and resolution, not in the file, are the defaults of its scripts.",
         "psid_offset is 0, the only one that Maptperf supports; RFC 7597's default is 6.",
         "Maptperf leaves out IPv4 suffixes of all zeros and all ones: exclude_network_broadcast.",
         "Foreground and background are spread evenly here; Maptperf sends them in bursts.",

@@ -78,13 +78,11 @@ def read_siitperf(path: Path) -> Migration:
         names = f"{', '.join(absent)}: not in the file, so fixed, siitperf's default"
         source.comments.append(f"{names}; {text}")
     source.comments += [
-        "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
-        "arguments of siitperf's scripts, not in the file: preset and procedure have the scripts' "
-        "defaults, and there is no background.",
+        "Frame size, repetitions, resolution, n and m, not in the file, are the defaults of its "
+        "scripts; there is no background.",
         "siitperf's scripts report the last rate tried; v6t the highest that passed.",
         "The device's own addresses are not in the file: --dry-run prints those that were chosen.",
-        "Neighbors of the device are the tester's two link addresses; siitperf needs a static "
-        "entry for every host.",
+        "The device needs two neighbors, the tester's addresses; siitperf needs one for each host.",
     ]
     return source
 
@@ -210,8 +208,8 @@ def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, An
     count = min(_count_tuples(params), MAX_CONNECTIONS)
     connections = {"count": count, "reading": reading, "resolution_cps": 1000}
     source.comments += [
-        "N, M, R, T and D are arguments of siitperf's scripts, not in the file: "
-        "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
+        "N, M, R, T and D, not in the file: procedure.connections.{count, entries, rate_cps, "
+        "wait_ms, gap_ms}.",
         "The device's public addresses are not in the file; chosen: "
         f"{params['pool_count']} from {params['pool_first']} on (params.pool_first, pool_count).",
         "Every connection is tested after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "

@@ -116,7 +116,6 @@ def _list_warnings(comparison: RunComparison) -> Iterator[Block]:
 
 
 def _draw_factors(comparison: RunComparison) -> Iterator[Drawing]:
-    """Yield a figure of the factors of each run with their intervals."""
     for number, run in enumerate(comparison.runs[1:], 1):
         rows = [
             (f"{line.benchmark} {line.what}, {line.place}", Percentiles(e.estimate, e.low, e.high))

@@ -366,19 +366,10 @@ def _plan_size(
             needs = benchmark.list_capabilities(setup) | connects
             stage = replace(stages[benchmark.name], mode=mode_name)
             taken = [*stages_before, stage]
-            yield (
-                PlannedPoint(
-                    benchmark.name,
-                    sizes_to_json(point.sizes),
-                    mode_name,
-                    round(point.media_fps),
-                    stage.trials,
-                    sum(each.seconds for each in taken),
-                    sum(each.least_s for each in taken),
-                    setup.tester.describe_counting(needs, point.mode, point.limit_fps),
-                ),
-                taken,
-            )
+            times = sum(each.seconds for each in taken), sum(each.least_s for each in taken)
+            counted_by = setup.tester.describe_counting(needs, point.mode, point.limit_fps)
+            key = benchmark.name, sizes_to_json(point.sizes), mode_name, round(point.media_fps)
+            yield PlannedPoint(*key, stage.trials, *times, counted_by), taken
             stages_before = []
 
 
