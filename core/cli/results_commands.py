@@ -11,7 +11,6 @@ from textwrap import shorten
 from typing import Any
 
 import click
-from v6t.analysis.blocks import ReportDocument
 from v6t.analysis.compare.comparison import RunComparison
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.report.verdict import write_verdict
@@ -295,12 +294,9 @@ def compare_command(
         audits = _compare_audits(directories, anyway)
         return make_document_result(audits.document, output, audits.to_json)
     if published:
-
-        def make_document() -> ReportDocument:
-            with rundir.report_damage(directories[-1]):
-                return compare.make_published_document(directories)
-
-        return make_document_result(make_document, output)
+        with rundir.report_damage(directories[-1]):
+            document = compare.make_published_document(directories)
+        return make_document_result(lambda: document, output)
     if are_campaigns(directories):
         return make_comparison_result(compare_campaigns(directories, anyway), output)
     if len(directories) == 1:
@@ -332,9 +328,8 @@ def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> A
     if len(directories) < 2:
         problem = "a comparison needs two audits"
         raise UsageError(problem, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
-    audits = [
-        read_audit(read_json(path / rundir.AUDIT), str(path / rundir.AUDIT)) for path in directories
-    ]
+    paths = [path / rundir.AUDIT for path in directories]
+    audits = [read_audit(read_json(path), str(path)) for path in paths]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
         if audit.plugin != audits[0].plugin and not allow_differences:
             technologies = f"{audits[0].plugin}, {audit.plugin}"

@@ -26,8 +26,7 @@ from v6t.plugins.base import PluginParams, Technology
 from v6t.trials.trial import MODES
 
 DEMONSTRATION_TECHNOLOGY = "mape-br"  # used by a run without any file or flag
-# Settings of the options that are named otherwise.
-_OPTION_SETTINGS = {
+_OPTION_SETTINGS = {  # settings of the options that are named otherwise
     "tester": "tester.kind",
     "tester_options": "tester.options",
     "dut": "dut.driver",

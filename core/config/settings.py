@@ -45,8 +45,7 @@ def _parse_frame_size(value: Any) -> int | str:
     return number
 
 
-# Octets of a frame, or a mix of several sizes (RFC 6985).
-FrameSize = Annotated[
+FrameSize = Annotated[  # octets of a frame, or a mix of several sizes (RFC 6985)
     int | str,
     PlainValidator(_parse_frame_size),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
@@ -222,8 +221,7 @@ class Settings(RunFileSettings, Testbed):
         return cls.model_validate(values)
 
 
-# Keys that every ``config.json`` has.
-_CONFIG_KEYS = {
+_CONFIG_KEYS = {  # keys that every ``config.json`` has
     *("plugin", "preset", "modes", "frame_sizes", "procedure", "seed"),
     *("tester", "dut", "links_left", "links_right", "line_rate_bps"),
 }

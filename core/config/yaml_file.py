@@ -22,8 +22,7 @@ EXAMPLES_DIR = Path(__file__).parent / "examples"  # directory of example files
 MAX_VALUES = 200_000  # in a file after expansion of its aliases
 MAX_BITS = 256  # of an integer: twice the length of an IPv6 address
 _MERGE_TAG = "tag:yaml.org,2002:merge"
-# Tags of plain values; others would construct Python objects.
-_TAGS = {
+_TAGS = {  # tags of plain values; others would construct Python objects
     f"tag:yaml.org,2002:{kind}"
     for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
 }
