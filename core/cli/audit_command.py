@@ -41,15 +41,9 @@ def parse_interfaces(
 
 @click.command(cls=options.Command)
 @options.device_options
-@options.names_option(
-    "--suite", "suites", text="Suites to test, separated by commas; default: all that apply."
-)
-@options.names_option(
-    "--clause", "clauses", text="Only clauses whose name contains one of these words."
-)
-@options.flag(
-    "--no-variants", text="The given configuration only: no other prefixes, rules or pools."
-)
+@options.names_option("--suite", "suites", text="Suites to test; default: all that apply.")
+@options.names_option("--clause", "clauses", text="Only clauses named with one of these words.")
+@options.flag("--no-variants", text="The given configuration only: no other prefixes or pools.")
 @click.option("--interfaces", callback=parse_interfaces, metavar="LEFT,RIGHT",
               help="Interfaces of this machine that are cabled to a device elsewhere.")  # fmt: skip
 @click.option("--wait", "wait_s", type=options.NumberRange(0.01, 60), default=0.4, show_default=True,

@@ -43,11 +43,9 @@ def show_plan(campaign: CampaignPlan) -> None:
             print_text(f"  {run.directory}: {trials}, about {format_duration(run.duration_s)}")
     groups = campaign.group_runs()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
-    print(
-        f"together {pluralize(len(campaign.runs), 'run')}, "
-        f"{pluralize(sum(r.trials for r in campaign.runs), 'trial')}, "
-        f"about {format_duration(campaign.duration_s)}{beds}"
-    )
+    trials = pluralize(sum(run.trials for run in campaign.runs), "trial")
+    duration = f"about {format_duration(campaign.duration_s)}{beds}"
+    print(f"together {pluralize(len(campaign.runs), 'run')}, {trials}, {duration}")
 
 
 def execute_campaign(

@@ -154,24 +154,17 @@ dry_run_option = flag("--dry-run", text="Show what would be measured and how lon
 list_option = flag("--list", "list_only", text="List the clauses or campaigns; do nothing else.")
 all_option = flag("--all", "show_all", text="Print all clauses or settings.")
 frame_size_option = click.option(
-    "--frame-size",
-    metavar="OCTETS|imix",
-    callback=parse_frame_size,
-    help="IPv6 frame size, octets with FCS, or imix.",
+    "--frame-size", metavar="OCTETS|imix", callback=parse_frame_size, help="IPv6 frame with FCS."
 )
 report_option = click.option(
-    "--report/--no-report",
-    default=True,
-    envvar="V6T_REPORT",
-    help="Write report.html and its companions at the end (default).",
+    "--report/--no-report", default=True, envvar="V6T_REPORT", help="Write the report (default)."
 )
 live_option = click.option(
     "--live",
     is_flag=False,
     flag_value="",
     metavar="[ADDRESS:PORT]",
-    help="Serve the report so far as a page that updates itself, on this machine alone unless an "
-    "address is given.",
+    help="Serve the report so far, on this machine alone unless an address is given.",
 )
 plugin_option = name_option("--plugin", text="Technology.")
 testbed_option = path_option("--testbed", text="Testbed file.")
@@ -181,9 +174,7 @@ preset_option = click.option(
 )
 seed_option = click.option("--seed", type=int, help="Seed of all pseudorandom numbers.")
 procedure_option = assignments_option(
-    "--set-procedure",
-    "procedure",
-    text="Any other setting, for example latency.duration_s=120; repeatable.",
+    "--set-procedure", "procedure", text="Any other setting, for example latency.duration_s=120."
 )
 parameters_option = assignments_option("--set", "params", text="Plugin parameter; repeatable.")
 driver_parameters_option = assignments_option(
@@ -214,25 +205,23 @@ def run_options(command: F) -> F:
     from v6t.benchmarks import registry
     from v6t.core.config.plugins import MODIFIERS
 
+    modifiers = ", ".join(MODIFIERS.list_names())
     return combine_options(
         run_file_argument,
         plugin_option,
-        click.option(
-            "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
-        ),
+        click.option("--variant", help="Variant of a technology, as --set variant=NAME."),
         testbed_option,
         tester_option,
         click.option(
             "--initiator",
             metavar="PORT",
-            help="left or right: the tester's port that plays the Initiator, or the technology's "
-            "left side; default: that of the testbed file, else left.",
+            help="left or right: port of the Initiator, or of the technology's left side.",
         ),
         preset_option,
         names_option(
             "--measure",
             "benchmarks",
-            text=f"What to measure, separated by commas: {', '.join(registry.list_names())}; "
+            text=f"What to measure: {', '.join(registry.list_names())}; "
             f"{registry.ALL_BENCHMARKS}: everything that suits the technology.",
         ),
         names_option(
@@ -240,27 +229,18 @@ def run_options(command: F) -> F:
             "frame_sizes",
             callback=parse_frame_sizes,
             metavar="SIZES",
-            text="IPv6 frame sizes, octets with FCS, separated by commas; rfc: those that RFC 8219 "
-            "lists; or a mix: imix, imix:64x28,570x16,1518x4.",
+            text="IPv6 frames with FCS; rfc: those of RFC 8219; a mix: imix:64x28,570x16,1518x4.",
         ),
-        names_option(
-            "--mode", "modes", text="forward, reverse, bidirectional; separated by commas."
-        ),
+        names_option("--mode", "modes", text="forward, reverse, bidirectional."),
         flag(
-            "--adaptive",
-            text="Repeat until the median is known to 1 %; throughput and frame loss only.",
+            "--adaptive", text="Repeat until the median is known to 1 % (throughput, frame loss)."
         ),
         parameters_option,
         driver_option,
         driver_parameters_option,
         assignments_option("--set-tester", "tester_options", text="Tester option."),
         flag("--force", text="Take TRex's ports from another user, and print the user's name."),
-        click.option(
-            "--modifier",
-            metavar="NAME",
-            help=f"With the test traffic of all benchmarks: {', '.join(MODIFIERS.list_names())} "
-            "(RFC 2544 section 11).",
-        ),
+        click.option("--modifier", metavar="NAME", help=f"RFC 2544 section 11: {modifiers}."),
         seed_option,
         click.option("--label", help="Words for the directory name and the results."),
         procedure_option,

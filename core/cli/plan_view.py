@@ -121,12 +121,10 @@ def _describe_device(setup: RunSetup) -> Iterator[str]:
 
 def _describe_details(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     for point in run_plan.points:
+        place = f"{format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}"
+        trials = f"{point.trials} trials, about {format_duration(point.duration_s)}"
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
-        yield (
-            f"  {format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
-            f"{point.trials} trials, about {format_duration(point.duration_s)}; the medium carries "
-            f"{point.media_fps:,} fps per direction{counted}"
-        )
+        yield f"  {place}: {trials}; medium: {point.media_fps:,} fps per direction{counted}"
     yield f"  together {_describe_trials(run_plan)}"
     yield "Streams"
     yield from (f"  {line}" for line in run_plan.stream_descriptions)

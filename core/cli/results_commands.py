@@ -34,9 +34,7 @@ from v6t.core.runs.results import RunSummary
 WORSE_STATUS = 7  # exit status: a result is worse, or became worse at its last change
 RESULTS_WIDTH = 120  # width of results in pipes and files, in characters
 MAX_SHOWN_WARNINGS = 3  # kinds of warnings shown without --warnings
-SHARED_CODE_WARNING = (
-    "The reference device uses v6t's own translation; matching frames verify the data path only."
-)
+SHARED_CODE_WARNING = "The reference device is v6t's: matching frames verify the data path only."
 
 
 @click.command(cls=options.Command)
@@ -205,18 +203,13 @@ def make_trials_result(data: RunData) -> CommandResult:
     "but the last two. Campaigns: html, md, json, csv.",
 )
 @options.output_directory_option
-@click.option(
-    "--paper",
-    help="Print the tables of this paper next to the results, with everything that differs; a "
-    "campaign's paper by default.",
-)
+@click.option("--paper", help="Print the tables of this paper next to the results.")
 @click.option(
     "--figures",
     type=click.Choice(["none", "few", "all", "pdf"]),
     default="few",
     show_default=True,
-    help="No figures, at most 40 of a run, all of them, or all and each as figures/NAME.pdf with "
-    "figures.tex for LaTeX.",
+    help="None, at most 40, all, or all and each as figures/NAME.pdf with figures.tex for LaTeX.",
 )
 def report_command(
     directory: Path | None,
@@ -255,12 +248,8 @@ def report_command(
 
 @click.command(cls=options.Command)
 @click.argument("directories", nargs=-1, type=options.PATH_TYPE)
-@options.flag(
-    "--anyway", text="Compare runs under different conditions, too, and print the differences."
-)
-@options.flag(
-    "--published", text="Print published results under the same conditions next to the runs."
-)
+@options.flag("--anyway", text="Compare under different conditions, too; print the differences.")
+@options.flag("--published", text="Compare with published results under the same conditions.")
 @options.output_option
 @options.json_option
 def compare_command(

@@ -52,9 +52,7 @@ def load_baseline(
 
 
 baseline_option = options.path_option(
-    "--baseline",
-    callback=load_baseline,
-    text="Afterwards, compare with this run; end with status 7 if a result is worse.",
+    "--baseline", callback=load_baseline, text="Compare with this run; status 7: a result is worse."
 )
 fail_below_option = click.option(
     "--fail-below",
@@ -71,15 +69,11 @@ fail_below_option = click.option(
 @options.json_option
 @options.report_option
 @options.live_option
-@options.flag(
-    "--bottleneck",
-    text="Afterwards, watch the device at the measured throughput and print what limits it.",
-)
+@options.flag("--bottleneck", text="Afterwards, sample the device and print what limits it.")
 @click.option(
     "--audit",
     type=click.Choice(["warn", "refuse"]),
-    help="First test the core clauses of `v6t audit`, in seconds: print deviations, or refuse to "
-    "measure.",
+    help="First test the core clauses of `v6t audit`: print deviations, or refuse to measure.",
 )
 @fail_below_option
 @baseline_option

@@ -207,7 +207,8 @@ def _check_timeout(setup: RunSetup) -> None:
         least_s = math.floor(needed_s) + 1
         by_parameter = getattr(setup.intent.configuration, "udp_timeout_s", 0) == limit_s
         name = "udp_timeout_s" if by_parameter else "dut.options.timeout_s"
-        problem = f"connections expire in {limit_s:g} s, but {c.count:,} and a trial take {needed_s:.1f} s"
+        needed = f"{c.count:,} of them and a trial take {needed_s:.1f} s"
+        problem = f"connections expire after {limit_s:g} s, but {needed}"
         hint = f"set {name} to {least_s} or more, or use fewer connections"
         params = {"udp_timeout_s": least_s} if by_parameter else None
         raise UsageError(problem, hint, params=params, code="idle-timeout")

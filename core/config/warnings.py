@@ -58,7 +58,7 @@ def _list_procedure_warnings(setup: RunSetup) -> Iterator[str]:
     for name in registry.list_sections():
         if name not in used and getattr(p, name) != getattr(preset, name):
             users = registry.find_by_section(name)
-            why = f"{' and '.join(users)} {'is' if len(users) == 1 else 'are'} not measured (--measure)"
+            why = f"{' and '.join(users)} {'is' if len(users) == 1 else 'are'} not measured"
             yield f"procedure.{name} is set, but has no effect: {why}"
     for benchmark in benchmarks:
         yield from benchmark.list_setting_warnings(setup)
@@ -154,7 +154,7 @@ def list_tester_warnings(
         yield "any host can control the tester's server (nftables); `v6t doctor` explains why"
     if cores := tester.get("other_cores"):
         option = f"{cores['option']} as in the option cores, for servers that v6t starts"
-        yield f"cores of the tester's server for each pair of ports: {cores['server']}, not {option}"
+        yield f"cores of the tester's server per pair of ports: {cores['server']}, not {option}"
     ports = tester.get("ports") or []
     nodes = {p["numa"] for p in ports if isinstance(p.get("numa"), int) and p["numa"] >= 0}
     if len(nodes) > 1:
@@ -204,7 +204,7 @@ def list_result_warnings(
         )
         yield f"DEMONSTRATION: trials of {lengths} section 24; these are not RFC 8219 results"
     if setup.technology.params.is_background_only:
-        yield "0 % foreground: native IPv6 is measured, the reference of mixtures, not the technology"
+        yield "0 % foreground: native IPv6, the reference of mixtures, not the technology itself"
     if setup.modifier is not None:
         simulated = setup.modifier.needs_driver and setup.tester.simulates
         note = ": not carried out: the device is simulated" if simulated else ""

@@ -185,11 +185,10 @@ def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
     """Return a warning if the median or the worst steal time is high, else an empty list."""
     if not shares or (median(shares) < MEDIAN_STEAL_LIMIT and max(shares) < MAX_STEAL_LIMIT):
         return []
-    return [
-        f"the hypervisor withheld {median(shares):.0%} of this machine's CPU time in the median "
-        f"trial, {max(shares):.0%} in the worst: rates are those of the remaining time, and "
-        "delays include the pauses"
-    ]
+    share = (
+        f"{median(shares):.0%} of the CPU time in the median trial, {max(shares):.0%} in the worst"
+    )
+    return [f"the hypervisor withheld {share}: rates are lower, and delays include the pauses"]
 
 
 def _read_cpu_ticks() -> Sequence[int]:
