@@ -134,10 +134,8 @@ def _check_interface_identifier(arguments: Mapping[str, Any], ce: Mapping[str, A
             return f"the interface identifier has the format {name}: use --iid-format {name}"
     addresses = " or ".join(map(str, embedded))
     psid = "" if ce["psid"] is None else f" and PSID {ce['psid']}"
-    return (
-        f"the interface identifier of {address} names {addresses}, but the prefix names "
-        f"{ce['ipv4']}{psid}: this CE's MAP address is {ce['map_address']}"
-    )
+    names = f"names {addresses}, but the prefix names {ce['ipv4']}{psid}"
+    return f"the interface identifier of {address} {names}: MAP address {ce['map_address']}"
 
 
 def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
@@ -182,10 +180,8 @@ def rfc6052_command(**arguments: Any) -> CommandResult:
     values = calc_rfc6052(**arguments)
     prefix, ipv4, ipv6 = values.values()
     if (embedded := calc_rfc6052(prefix, ipv4)["ipv6"]) != ipv6:
-        print_notice(
-            f"v6t: note: {ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, "
-            f"section 2.2): {ipv4} behind {prefix} is {embedded}; check the prefix length"
-        )
+        rule = f"bits of {ipv6} outside the embedded address must be 0 (RFC 6052, section 2.2)"
+        print_notice(f"v6t: note: {rule}: check the prefix; {ipv4} behind {prefix} is {embedded}")
     return _make_values_result(values)
 
 

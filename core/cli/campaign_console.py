@@ -132,10 +132,8 @@ class CampaignExecution:
                 if self._report:
                     events.on_message("writing the reports")
                     for run in runs:  # that this process has measured, or that have no report yet
-                        path, data = (
-                            self._directory / run.directory,
-                            self._collector.find(run.directory),
-                        )
+                        path = self._directory / run.directory
+                        data = self._collector.find(run.directory)
                         is_missing = data is not None or not (path / "report.html").exists()
                         if is_missing and (path / "results.json").exists():
                             write_report(path, data)

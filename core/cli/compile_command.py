@@ -38,17 +38,14 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
 @click.option("--count", type=click.IntRange(1),
               help="Frames of a burst; without it the profile is endless.")  # fmt: skip
 @click.option("--rate", default="1000", show_default=True, metavar="RATE",
-              help="Frames per second of all streams together, for example 10k; or bit/s on the "
-              "medium, for example 1Gbps.")  # fmt: skip
+              help="Frames per second of all streams, as 10k, or bit/s, as 1Gbps.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), default=1, show_default=True,
               help="TRex cores per port.")  # fmt: skip
 @options.seed_option
 @options.output_option
 @options.path_option("--expected", metavar="FILE",
-             text="Also write a capture of the frames that a correct device emits for these "
-             "frames, by the reference translation. A frame that a correct device drops is left "
-             "out; the others keep the time stamps of the frames that caused them. Not available "
-             "for stateful technologies: the device chooses their ports.")  # fmt: skip
+             text="Also write a capture of the frames that a correct device emits for these, with "
+             "their time stamps; not available for stateful technologies.")  # fmt: skip
 @options.flag("--overwrite", text="Replace files that exist.")
 def compile_command(
     technology_name: str | None,

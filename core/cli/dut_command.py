@@ -324,7 +324,6 @@ def _describe_configuration(status: dict[str, Any], rollback_command: str) -> st
     steps = f"{record['steps']} steps"
     if not record["finished"]:
         steps = f"{record['begun']} of {record['steps']} steps done, not verified"
-    return (
-        f"configured for {status['technology']} ({status['driver']}) by {record['owner']} since "
-        f"{record['started']}, {steps}; by hand, `{status['undo']}` undoes it"
-    )
+    purpose = f"{status['technology']} ({status['driver']})"
+    who = f"{record['owner']} since {record['started']}, {steps}"
+    return f"configured for {purpose} by {who}; by hand, `{status['undo']}` undoes it"

@@ -271,14 +271,11 @@ class Command(click.Command):
         quiet = "Print results, paths and errors only."
         color = "Whether to print colors; auto: on a terminal, unless NO_COLOR is set."
         option = partial(click.Option, expose_value=False, callback=_set_verbosity)
-        when: dict[str, Any] = {
-            "type": click.Choice(["auto", "always", "never"]),
-            "default": "auto",
-        }
+        when = click.Choice(["auto", "always", "never"])
         self.params += [
             option(["-v", "--verbose"], count=True, help=verbose),
             option(["-q", "--quiet"], is_flag=True, help=quiet),
-            option(["--color"], help=color, **when | {"callback": _set_color}),
+            option(["--color"], type=when, default="auto", help=color, callback=_set_color),
         ]
 
 

@@ -29,11 +29,8 @@ def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
     run, run_plan = setup.settings, plan(setup)
     describe = _describe_details if detailed else _describe_briefly
     device = "a device that you configure" if setup.has_user_device else run.dut.driver
-    lines = chain(
-        [f"{run.plugin} on {device}, {run.tester.kind} tester, {run.preset} preset"],
-        describe(setup, run_plan),
-        ["Nothing was changed."],
-    )
+    head = f"{run.plugin} on {device}, {run.tester.kind} tester, {run.preset} preset"
+    lines = chain([head], describe(setup, run_plan), ["Nothing was changed."])
     return make_result(run_plan.to_json, lines)
 
 

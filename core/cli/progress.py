@@ -143,10 +143,8 @@ class ProgressDisplay(Listener):
         elapsed_s = current.elapsed_s + passed_s
         share = elapsed_s / (elapsed_s + remaining_s) if elapsed_s + remaining_s else 0.0
         total = current.number + current.remaining_trials
-        state = (
-            f" {share:4.0%}   trial {current.number:,} of ~{total:,}   "
-            f"{events.format_duration(remaining_s)} left{self._of_run}"
-        )
+        remaining = f"{events.format_duration(remaining_s)} left{self._of_run}"
+        state = f" {share:4.0%}   trial {current.number:,} of ~{total:,}   {remaining}"
         width = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, self._console.width - len(state) - 3))
         bar = ("━" * round(width * share)).ljust(width, "─")
         message = self._message or events.describe_trial(current, self._progress, passed_s)

@@ -330,8 +330,7 @@ def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> A
 @click.command(cls=options.Command)
 @click.argument("directories", nargs=-1, required=True, type=options.PATH_TYPE)
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
-              show_default=True, help="Order of the runs: when they began, their labels (for "
-              "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
+              show_default=True, help="Order of runs: start, label or as given.")  # fmt: skip
 @click.option("--least", "min_percent", type=options.NumberRange(0, 100), metavar="PERCENT",
               default=MIN_CHANGE_PERCENT, show_default=True,
               help="Smaller changes are left out.")  # fmt: skip

@@ -175,10 +175,8 @@ def _describe_audit(setup: RunSetup, policy: str) -> str:
         raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
     clauses = pluralize(len(list_core_clauses(setup.technology)), "clause")
     effect = "ends the run" if policy == "refuse" else "is printed"
-    return (
-        f"audit: the core of `v6t audit`, {clauses}, is tested before the first trial; "
-        f"a deviation from a MUST or SHOULD {effect}"
-    )
+    subject = f"the core of `v6t audit`, {clauses}, is tested before the first trial"
+    return f"audit: {subject}; a deviation from a MUST or SHOULD {effect}"
 
 
 def _audit_device(setup: RunSetup, *, refuse: bool) -> None:

@@ -189,14 +189,9 @@ class Settings(RunFileSettings, Testbed):
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``config.json``."""
         config = self.model_dump(mode="json")
-        links = config.pop("links")
         suited = config.pop("driver_defaults")
-        return {
-            **config,
-            "links_left": links["left"],
-            "links_right": links["right"],
-            "suited": suited,
-        }
+        links = {f"links_{side}": link for side, link in config.pop("links").items()}
+        return {**config, **links, "suited": suited}
 
     @classmethod
     def from_config(cls, config: Any) -> "Settings":

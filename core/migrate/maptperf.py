@@ -55,11 +55,8 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
         "frame_sizes": [104 if chosen == "mape-br" else 84],
         "procedure": {"resolution_fps": 1000},
     }
-    source.testbed = {
-        "tester": {"kind": "trex"},
-        "links": source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC"),
-        "line_rate": "10G",
-    }
+    links = source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC")
+    source.testbed = {"tester": {"kind": "trex"}, "links": links, "line_rate": "10G"}
     source.comments += [
         f"{chosen} because {reason}",
         "Frame size, repetitions and resolution, not in the file, are the defaults of its scripts.",

@@ -78,8 +78,7 @@ def read_siitperf(path: Path) -> Migration:
         names = f"{', '.join(absent)}: not in the file, so fixed, siitperf's default"
         source.comments.append(f"{names}; {text}")
     source.comments += [
-        "Frame size, repetitions, resolution, n and m, not in the file, are the defaults of its "
-        "scripts; there is no background.",
+        "Frame size, repetitions, resolution, n and m are the scripts' defaults: no background.",
         "siitperf's scripts report the last rate tried; v6t the highest that passed.",
         "The device's own addresses are not in the file: --dry-run prints those that were chosen.",
         "The device needs two neighbors, the tester's addresses; siitperf needs one for each host.",
@@ -123,13 +122,8 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
     source.check_single_network("a translator's hosts must be in one network on each side")
     hosts6, eam6 = _read_hosts(source, v6, "ipv6_hosts", inside4, inside6)
     hosts4, eam4 = _read_hosts(source, v4, "ipv4_hosts", outside4, outside6)
-    params = {
-        "orientation": orientation,
-        "ipv6_hosts": hosts6,
-        "ipv4_hosts": hosts4,
-        "eam": [eam6, eam4],
-        "bg_ipv6_side": inside6,
-    }
+    params = {"orientation": orientation, "ipv6_hosts": hosts6, "ipv4_hosts": hosts4}
+    params |= {"eam": [eam6, eam4], "bg_ipv6_side": inside6}
     if not beyond.strip("0.:"):  # siitperf's mark of an unused address
         text = "background traffic needs an address there (params.bg_ipv4_side)."
         source.comments.append(f"IPv6-{v4}-Real {beyond}: {text}")
@@ -208,14 +202,10 @@ def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, An
     count = min(_count_tuples(params), MAX_CONNECTIONS)
     connections = {"count": count, "reading": reading, "resolution_cps": 1000}
     source.comments += [
-        "N, M, R, T and D, not in the file: procedure.connections.{count, entries, rate_cps, "
-        "wait_ms, gap_ms}.",
-        "The device's public addresses are not in the file; chosen: "
-        f"{params['pool_count']} from {params['pool_first']} on (params.pool_first, pool_count).",
-        "Every connection is tested after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
-        "not), and none may be lost.",
-        "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
-        "table is emptied, or name its driver (dut.driver).",
+        "N, M, R, T and D are count, entries, rate_cps, wait_ms and gap_ms of connections.",
+        f"Public addresses are chosen: {params['pool_count']} from {params['pool_first']} on.",
+        "Every connection is tested after phase 1 (RFC 9693), and none may be lost.",
+        "dut.options.hooks.flush of the testbed is an example: empty your device's table there.",
     ]
     flush = {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}
     source.testbed = {"dut": {"options": {"hooks": flush}}}
@@ -246,10 +236,8 @@ def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
     if not params["enumerate_ports"] and not params["enumerate_ips"]:
         several = params["initiator_count"] > 1 and params["responder_count"] > 1
         params |= {"enumerate_ports": 3, "enumerate_ips": 3 if several else 0}
-        source.comments.append(
-            "The file enumerates neither ports nor addresses, so that some frames would repeat a "
-            "connection: enumerate_ports is 3 here."
-        )
+        text = "Without enumeration, frames would repeat connections: enumerate_ports is 3 here."
+        source.comments.append(text)
     elif not params["enumerate_ports"]:
         params["initiator_ports"] = {"min": FIXED_SOURCE, "max": FIXED_SOURCE}
         params["responder_ports"] = {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION}
@@ -257,10 +245,8 @@ def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
         source.comments.append(f"{text}, {FIXED_SOURCE} and {FIXED_DESTINATION}.")
     low, high = params["initiator_ports"].values()
     if low < MIN_PORT and high - low < PUBLIC_PORTS:
-        source.comments.append(
-            f"Source ports {low}-{high} are replaced by as many from {MIN_PORT} on: a NAT maps "
-            "lower ports to lower ports, of which there are few (RFC 6146)."
-        )
+        text = f"Source ports {low}-{high} are replaced by as many from {MIN_PORT} on"
+        source.comments.append(f"{text}: a NAT maps lower ports to the few lower ones (RFC 6146).")
         params["initiator_ports"] = {"min": MIN_PORT, "max": high + MIN_PORT - low}
     elif low < MIN_PORT:
         params["low_ports"] = True

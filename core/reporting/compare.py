@@ -34,9 +34,8 @@ MAX_DRAWN_FACTORS = 40  # factors that one figure can show
 RATE_SUFFIX = " fps"  # at the end of loads that are frame rates
 
 METHOD_TEXT = (  # statistical method of a comparison
-    "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
-    "exact distribution of the Mann-Whitney statistic, for each line by itself, and hold "
-    "the resolution of the searches."
+    "Factors and differences are Hodges-Lehmann estimates; intervals follow line by line from the "
+    "exact distribution of the Mann-Whitney statistic, and hold the resolution of the searches."
 )
 
 
