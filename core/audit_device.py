@@ -166,7 +166,6 @@ def _open_remote_device(
 
 
 def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
-    """Return a prober that uses two interfaces of this machine, or the tester's ports."""
     links = setup.technology.make_dut_intent().emulated_links
     if interfaces is None:
         if (prober := setup.tester.make_prober(links, None)) is not None:

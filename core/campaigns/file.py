@@ -115,7 +115,6 @@ def read_campaign(
 def _plan_runs(
     document: YamlFile, content: CampaignFile, experiment: Experiment, keys: tuple[str | int, ...]
 ) -> Iterator[PlannedRun]:
-    """Yield the runs of an experiment, one for each combination of its matrix."""
     with locate_errors(document, *keys):
         for choice in itertools.product(*_list_axes(experiment)):
             axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))

@@ -181,7 +181,7 @@ def rfc6052_command(**arguments: Any) -> CommandResult:
     prefix, ipv4, ipv6 = values.values()
     if (embedded := calc_rfc6052(prefix, ipv4)["ipv6"]) != ipv6:
         rule = f"bits of {ipv6} outside the embedded address must be 0 (RFC 6052, section 2.2)"
-        print_notice(f"v6t: note: {rule}: check the prefix; {ipv4} behind {prefix} is {embedded}")
+        print_notice(f"v6t: note: {rule}: {ipv4} behind {prefix} is {embedded}; check the prefix")
     return _make_values_result(values)
 
 

@@ -90,12 +90,10 @@ def compile_command(
         _check_expected_capture(technology, expected, output)
     sizes = technology.make_sizes(setup.settings.frame_sizes[0])
     rate_fps = _parse_rate(rate, sizes.longest, setup.settings.line_rate_bps)
+    traffic = technology.build_sized_traffic(direction, sizes, setup.settings.seed)
+    first_id = FIRST_STREAM_IDS[direction]
     streams = compile_traffic(
-        technology.build_sized_traffic(direction, sizes, setup.settings.seed),
-        rate_fps=rate_fps,
-        frames=count,
-        first_stream_id=FIRST_STREAM_IDS[direction],
-        cores=cores,
+        traffic, rate_fps=rate_fps, frames=count, first_stream_id=first_id, cores=cores
     )
     if technology.stateful and direction == "reverse":
         print_notice("v6t: note: a run learns the ports of this direction from the device")

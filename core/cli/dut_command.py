@@ -240,17 +240,12 @@ def resolve_device_run(
         if driver is not None:
             load_driver_type(driver)  # refuses an unknown name
         plugin = dut.find_technology(driver or find_driver_name(testbed))
-    run = resolve_setup(
-        run_file,
-        testbed,
-        plugin=plugin,
-        params=arguments["params"],
-        dut=driver,
-        dut_params=arguments["dut_params"],
-        procedure=FEW_CONNECTIONS if any_technology or single_frames else {},
-        frame_sizes=() if arguments.get("frame_size") is None else (arguments["frame_size"],),
-        single_frames=single_frames,
-    )
+    given = {name: arguments[name] for name in ("params", "dut", "dut_params")}
+    if any_technology or single_frames:
+        given["procedure"] = FEW_CONNECTIONS
+    if arguments.get("frame_size") is not None:
+        given["frame_sizes"] = (arguments["frame_size"],)
+    run = resolve_setup(run_file, testbed, plugin=plugin, single_frames=single_frames, **given)
     for warning in run.resolution_warnings:
         print_notice(f"note: {warning}")
     return with_rollback_command(run, arguments)

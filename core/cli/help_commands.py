@@ -108,13 +108,9 @@ def _check_conformance(name: str | None) -> CommandResult:
     kind = load_technology_type(name)
     report = check_plugin(kind, entry_point=name)
     problems, note = check_audit(kind) if not report.findings else ([], "")
-    findings = (ConformanceFinding(f"audit, {where}", "audit", text) for where, text in problems)
-    report = replace(
-        report,
-        checks=report.checks + 1,
-        findings=(*report.findings, *findings),
-        notes=(*report.notes, *filter(None, [note])),
-    )
+    more = (ConformanceFinding(f"audit, {where}", "audit", text) for where, text in problems)
+    findings, notes = (*report.findings, *more), (*report.notes, *filter(None, [note]))
+    report = replace(report, checks=report.checks + 1, findings=findings, notes=notes)
     lines = [f"{finding.where}\n    {finding.text}" for finding in report.findings]
     lines += [f"note: {text}" for text in report.notes]
     if not report.findings:

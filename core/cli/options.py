@@ -178,9 +178,7 @@ procedure_option = assignments_option(
 )
 parameters_option = assignments_option("--set", "params", text="Plugin parameter; repeatable.")
 driver_parameters_option = assignments_option(
-    "--set-dut",
-    "dut_params",
-    text="Option of the driver, for example version=24.02, or parameter of the reference device.",
+    "--set-dut", "dut_params", text="Option of the driver, or parameter of the reference device."
 )
 
 device_options = combine_options(  # options that name a device and its required configuration

@@ -105,7 +105,6 @@ def _describe_trials(run_plan: RunPlan) -> str:
 
 
 def _describe_device(setup: RunSetup) -> Iterator[str]:
-    """Yield lines with the addresses of each side and the numbers of routes and neighbors."""
     sides = {"left": setup.intent.left, "right": setup.intent.right}
     for name, side in sides.items():
         shown = ", ".join(map(str, side.addresses[:MAX_SHOWN_ADDRESSES])) or "no address"

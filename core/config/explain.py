@@ -37,14 +37,11 @@ _TYPE_NAMES = {  # by JSON Schema type
     "object": "names with values",
     "null": "nothing",
 }
+_ADDRESS_NOUNS = {"": "address", "interface": "address and length", "network": "prefix"}
 _FORMAT_NAMES = {  # by JSON Schema format
     f"ipv{version}{suffix}": f"IPv{version} {noun}"
     for version in (4, 6)
-    for suffix, noun in (
-        ("", "address"),
-        ("interface", "address and length"),
-        ("network", "prefix"),
-    )
+    for suffix, noun in _ADDRESS_NOUNS.items()
 }
 _LIMIT_TEXTS = {  # by JSON Schema keyword
     "minimum": "at least {}",
@@ -211,7 +208,6 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
 
 
 def _find_titles(rows: Iterable[ReferenceEntry], title: str) -> list[ReferenceEntry]:
-    """Return the entry with the longest name that a title begins with, if any."""
     words = title.lower()
     matches = [
         row

@@ -236,7 +236,6 @@ def find_short_trials(setup: RunSetup) -> list[float]:
 
 
 def _list_driver_default_warnings(setup: RunSetup) -> Iterator[str]:
-    """Yield warnings about parameters with the driver's default, not the technology's."""
     own = setup.driver.get_parameter_overrides(setup.technology.name)
     defaults = setup.technology.params_model.model_fields
     for name in setup.settings.driver_defaults:

@@ -46,15 +46,9 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     if plugin:
         reason = "--plugin names it"
     params = _read_addresses(source, chosen) | _read_rules(source, chosen) | _read_ports(source)
-    source.run = {
-        "plugin": chosen,
-        "params": params,
-        "preset": "rfc",
-        "benchmarks": ["throughput"],
-        "modes": source.read_modes("FW", "RV"),
-        "frame_sizes": [104 if chosen == "mape-br" else 84],
-        "procedure": {"resolution_fps": 1000},
-    }
+    modes, sizes = source.read_modes("FW", "RV"), [104 if chosen == "mape-br" else 84]
+    source.run = {"plugin": chosen, "params": params, "preset": "rfc", "benchmarks": ["throughput"]}
+    source.run |= {"modes": modes, "frame_sizes": sizes, "procedure": {"resolution_fps": 1000}}
     links = source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC")
     source.testbed = {"tester": {"kind": "trex"}, "links": links, "line_rate": "10G"}
     source.comments += [

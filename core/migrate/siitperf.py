@@ -65,13 +65,10 @@ def read_siitperf(path: Path) -> Migration:
         side_letters, versions = "RL", (right, left)
     source.run = (_read_stateless if kind == "0" else _read_stateful)(source, versions)
     source.run |= {"preset": "rfc", "modes": source.read_modes("Forward", "Reverse")}
-    source.testbed = {
-        "tester": {"kind": "trex"},
-        "links": source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", side_letters),
-        **({"initiator": "right"} if kind == "2" else {}),
-        "line_rate": "10G",
-        **source.testbed,
-    }
+    links = source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", side_letters)
+    side = {"initiator": "right"} if kind == "2" else {}
+    bed = {"tester": {"kind": "trex"}, "links": links, **side, "line_rate": "10G"}
+    source.testbed = bed | source.testbed
     absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
     if absent and source.run["plugin"] not in STATEFUL_PLUGINS.values():
         text = "RFC 4814 requires pseudorandom ports (policy: random)."
@@ -102,13 +99,9 @@ def _read_stateless(source: Migration, versions: tuple[str, str]) -> dict[str, A
     else:
         plugin, params = f"ipv{versions[0]}-router", _read_router(source, versions[0])
     params |= {row[2]: source.read_ports(*row) for row in PORT_PARAMETERS}
-    return {
-        "plugin": plugin,
-        "params": params,
-        "benchmarks": ["throughput"],
-        "frame_sizes": [64 if plugin == "ipv4-router" else 84],
-        "procedure": {"resolution_fps": 1000},
-    }
+    sizes = [64 if plugin == "ipv4-router" else 84]
+    run = {"plugin": plugin, "params": params, "benchmarks": ["throughput"], "frame_sizes": sizes}
+    return run | {"procedure": {"resolution_fps": 1000}}
 
 
 def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
@@ -209,17 +202,12 @@ def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, An
     ]
     flush = {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}
     source.testbed = {"dut": {"options": {"hooks": flush}}}
-    return {
-        "plugin": plugin,
-        "params": params,
-        "benchmarks": ["connection-rate", "throughput"],
-        "frame_sizes": [84 if plugin == "nat64" else 64],
-        "procedure": {"resolution_fps": 1000, "connections": connections},
-    }
+    sizes, benchmarks = [84 if plugin == "nat64" else 64], ["connection-rate", "throughput"]
+    run = {"plugin": plugin, "params": params, "benchmarks": benchmarks, "frame_sizes": sizes}
+    return run | {"procedure": {"resolution_fps": 1000, "connections": connections}}
 
 
 def _read_ports(source: Migration) -> dict[str, Any]:
-    """Return the port ranges and the enumeration modes of ports and addresses."""
     params: dict[str, Any] = {
         "initiator_ports": source.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
         "responder_ports": source.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
@@ -328,7 +316,6 @@ def _count_ports(bounds: dict[str, int]) -> int:
 
 
 def _count_tuples(params: dict[str, Any]) -> int:
-    """Count the connections that the address and port ranges allow."""
     total = 1
     if params["enumerate_ports"]:
         total *= _count_ports(params["initiator_ports"]) * _count_ports(params["responder_ports"])

@@ -268,7 +268,6 @@ def _check_configurable(setup: RunSetup) -> None:
 
 
 def _list_lab_devices(setup: RunSetup) -> list[LabSshServer]:
-    """List the lab devices that run an SSH server."""
     from v6t.drivers.duts.lab.ssh import LabSshServer
 
     _check_configurable(setup)

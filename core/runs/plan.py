@@ -106,28 +106,22 @@ class IdealDevice:
         return filling_s * (1 if connections.reuse else self.trial_weight)
 
     def _forward_frames(self, trial: Trial) -> DirectionResult:
-        """Simulate the frames of a trial and return the result of each direction."""
         required = trial.frames
         half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
         max_fps = half_fps if self.max_fps is None else self.max_fps
         received = math.floor(required * min(1.0, max_fps / trial.rate_fps))
         if trial.connections is not None and trial.connections.purpose != "prepare":
             received = required
-        lost_s = (0.0, trial.duration_s) if received < required else (None, None)
+        loss_times = {"first_lost_s": 0.0, "last_lost_s": trial.duration_s}
         delays = pairs = None
         if trial.delays is not None:
             timed = trial.delays.tags or received
             lost = 0 if trial.delays.tags else required - received
             delays = {"frames": Distribution((IDEAL_DELAY_NS,), (timed,), lost)}
             pairs = {"frames": Distribution((0,), (max(1, timed - 1),))}
-        return DirectionResult(
-            {"frames": ClassCount("foreground", required, required, received)},
-            trial.total_duration_s,
-            delays=delays,
-            ipdv=pairs,
-            first_lost_s=lost_s[0],
-            last_lost_s=lost_s[1],
-        )
+        counts = {"frames": ClassCount("foreground", required, required, received)}
+        result = DirectionResult(counts, trial.total_duration_s, delays=delays, ipdv=pairs)
+        return replace(result, **loss_times) if received < required else result
 
     def _open_connections(self, connections: Connections) -> PhaseOneResult:
         """Simulate phase 1, which opens connections, and return its result."""
