@@ -206,7 +206,6 @@ def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str
 
 
 def _make_slug(value: Any) -> str:
-    """Return a value as text without characters that a directory name must not contain."""
     if isinstance(value, dict):
         value = [f"{k}{v}" for k, v in value.items()]
     if isinstance(value, list):

@@ -197,5 +197,4 @@ class CampaignExecution:
 
 
 def _die_with_parent() -> None:
-    """Ask the Linux kernel to interrupt this process when its parent process ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)

@@ -123,7 +123,6 @@ def compile_command(
 
 
 def _check_expected_capture(technology: Technology, expected: Path, output: Path | None) -> None:
-    """Reject a capture of a stateful technology, or one that would replace the output."""
     if technology.stateful:
         problem = f"--expected is not available for {technology.name}, which is stateful"
         hint = "the device chooses addresses and ports; use a stateless technology"

@@ -257,7 +257,6 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
 
 
 def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
-    """Yield an entry for each benchmark, and one for its table's title if that differs."""
     procedure = make_procedure_model()
     for benchmark in registry.load_installed():
         text = _describe_benchmark(type(benchmark), procedure)

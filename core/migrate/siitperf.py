@@ -84,7 +84,6 @@ def read_siitperf(path: Path) -> Migration:
 
 
 def _swap_sides(name: str) -> str:
-    """Return the name of the same parameter for the other side or direction."""
     for one, other in (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse")):
         if one in name:
             return name.replace(one, other)
@@ -294,7 +293,6 @@ def _read_host_range(
 
 
 def _replace_16_bits(address: str, octet: int, value: int) -> str:
-    """Return an address with ``value`` in the 16 bits that start at ``octet``."""
     packed = bytearray(ip_address(address).packed)
     packed[octet : octet + 2] = value.to_bytes(2, "big")
     return str(ip_address(bytes(packed)))

@@ -249,7 +249,6 @@ def _find_failed_phase_one(result: TrialResult) -> PhaseOneResult | None:
 
 
 def _make_trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Trial]:
-    """Return a trial at the measured rate and, if possible, one just above it."""
     sizes, mode = record["frame_sizes"], record["direction"]
     settings = record.get("conditions", {}).get("connections")
     trial = Trial(

@@ -265,16 +265,11 @@ class RunPlan:
         return list(list_result_warnings(self.setup))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.setup.settings.to_json(),
-            "points": [asdict(p) for p in self.points],
-            "trials": self.trial_count,
-            "duration_s": self.duration_s,
-            "least_s": self.least_s,
-            "streams": list(self.stream_descriptions),
-            "device_must_be": self.setup.intent.to_json(),
-            "caveats": self.warnings,
-        }
+        head = {"run": self.setup.settings.to_json(), "points": [asdict(p) for p in self.points]}
+        size = {"trials": self.trial_count, "duration_s": self.duration_s, "least_s": self.least_s}
+        streams, intent = list(self.stream_descriptions), self.setup.intent.to_json()
+        rest = {"streams": streams, "device_must_be": intent, "caveats": self.warnings}
+        return {**head, **size, **rest}
 
 
 def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
