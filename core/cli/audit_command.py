@@ -49,7 +49,8 @@ def parse_interfaces(
 @click.option("--wait", "wait_s", type=options.NumberRange(0.01, 60), default=0.4, show_default=True,
               help="Seconds to wait for the first frame of the device.")  # fmt: skip
 @click.option("--timers", type=click.Choice(["short", "minutes", "hours"]), default="short",
-              show_default=True, help="Wait for RFC timers or hours of open TCP, too.")  # fmt: skip
+              show_default=True, help="Timers to wait for: configured ones; minima of RFCs, up "
+              "to 4 minutes; the timer of open TCP connections (2 hours), too.")  # fmt: skip
 @options.output_directory_option
 @options.all_option
 @options.list_option

@@ -144,9 +144,7 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
         if not 0 <= port <= 65535:
             raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
         if (owner := rule.find_psid(port)) is None:
-            reason = (
-                f"PSID offset {rule.psid_offset} excludes ports below {1 << 16 - rule.psid_offset}"
-            )
+            reason = f"offset {rule.psid_offset} excludes those below {1 << 16 - rule.psid_offset}"
             raise UsageError(f"port {port} is not in a port set: {reason}", code="outside-port-set")
         if psid not in (None, owner):
             message = f"port {port} belongs to PSID {owner}, not {psid}"

@@ -34,7 +34,7 @@ def parse_testbeds(
 @click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE", callback=parse_testbeds,
               help="Testbed file in place of the testbed NAME, or of the only one.")  # fmt: skip
 @options.names_option("--experiment", "experiments", text="These experiments only.")
-@options.assignments_option("--only", "run_filter", text="Such runs only, as dut.driver=tayga.")
+@options.assignments_option("--only", "run_filter", text="Runs with it only, as dut.driver=tayga.")
 @options.tester_option
 @options.preset_option
 @options.procedure_option

@@ -160,9 +160,7 @@ def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:
     media_fps = compute_max_frame_rate_fps(line_rate_bps, frame_octets)
     if rate_fps > media_fps:
         limit = f"the {media_fps:,} that a line of {line_rate_bps / 1e9:g} Gbit/s carries"
-        hint = (
-            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate"
-        )
+        hint = "lower the rate, write bit/s as in 1Gbps, or set another line_rate in a testbed file"
         problem = f"{rate_fps:,.0f} frames per second are more than {limit}"
         raise UsageError(problem, hint, code="above-line-rate")
     return rate_fps

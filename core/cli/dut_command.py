@@ -99,7 +99,9 @@ def compare_command(**arguments: Any) -> CommandResult:
     help="Roll back after this time unless `v6t dut confirm` stops the timer.",
 )
 @options.flag(
-    "--replace", "replace_existing", text="First roll back another operator's configuration."
+    "--replace",
+    "replace_existing",
+    text="Roll back the finished configuration of another operator or technology first.",
 )
 @options.flag("--dry-run", text="Print the plan only, as `v6t dut plan` does.")
 def commit_command(

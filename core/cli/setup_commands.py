@@ -20,7 +20,9 @@ STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by 
 @click.command(cls=options.Command)
 @options.path_option("--dir", "directory", default=".", show_default=True, text="Where to write.")
 @options.path_option("--from-siitperf", "siitperf", metavar="FILE", text="Convert a siitperf.conf.")
-@options.path_option("--from-maptperf", "maptperf", metavar="FILE", text="Convert a maptperf.conf.")
+@options.path_option(
+    "--from-maptperf", "maptperf", metavar="FILE", text="Convert a maptperf.conf or mapperf.conf."
+)
 @options.path_option("--from-run", "run", metavar="DIR", text="Use an earlier run's settings.")
 @options.plugin_option
 def init_command(

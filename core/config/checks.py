@@ -81,9 +81,7 @@ def check_modifier(setup: RunSetup, modifier: Modifier) -> None:
         raise UsageError(problem, hint, code="missing-driver")
     for benchmark in setup.benchmarks:
         if modifier.needs_stream and benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
-            problem = (
-                f"the modifier {modifier.name} needs a stream, but {benchmark.name} sends none"
-            )
+            problem = f"{modifier.name} needs a stream, which {benchmark.name} does not send"
             raise UsageError(problem, "leave one of them out", code="unsuitable-modifier")
     modifier.check_plan(setup.example_plan)
 
@@ -156,9 +154,7 @@ def check_connections(setup: RunSetup) -> None:
     combinations = plugin.combinations
     if any(b.fills_table for b in setup.benchmarks) and c.count > combinations:
         problem = f"phase 1 of {c.count} connections needs more than {combinations} four-tuples"
-        hint = (
-            "widen initiator_ports, responder_ports or address counts, or lower connections.count"
-        )
+        hint = "widen the port ranges or the address counts, or lower connections.count"
         raise UsageError(problem, hint, code="not-enough-addresses")
     if c.entries is not None and c.entries > c.count:
         problem = f"the Responder cannot send in {c.entries} of {c.count} connections"
@@ -179,9 +175,7 @@ def _check_session_limit(setup: RunSetup) -> None:
     for benchmark in setup.benchmarks:
         needed = benchmark.find_min_connections(setup)
         if limit is not None and needed > limit:
-            problem = (
-                f"{benchmark.name} opens {needed:,} connections, but the device holds {limit:,}"
-            )
+            problem = f"{benchmark.name} opens {needed:,} connections; the device holds {limit:,}"
             hint = f"set session_limit to {needed} or more, or lower the number of connections"
             raise UsageError(problem, hint, params={"session_limit": needed}, code="out-of-range")
 

@@ -130,10 +130,8 @@ def _list_rate_warnings(setup: RunSetup) -> Iterator[str]:
         needs = benchmark.list_capabilities(setup)
         max_fps = min(setup.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)
         if max_fps < media_fps:
-            limit = (
-                f"the {run.tester.kind} tester measures it up to {max_fps:,.0f} fps per direction"
-            )
-            yield f"{benchmark.name}: {limit}, not above"
+            limit = f"the {run.tester.kind} tester measures it up to {max_fps:,.0f} fps"
+            yield f"{benchmark.name}: {limit} per direction, not above"
 
 
 def list_tester_warnings(
