@@ -238,14 +238,12 @@ def run(
 
 
 def _check_texts(**arguments: Any) -> None:
-    """Reject arguments that are neither text nor None."""
     for name, value in arguments.items():
         if not isinstance(value, str | None):
             raise UsageError(f"{name} must be text, not {value!r}", code="not-text")
 
 
 def _to_path(argument: str, value: Any) -> Path:
-    """Return the path that an argument names."""
     if not isinstance(value, (str, PathLike)):
         raise UsageError(f"{argument} must be a path, not {value!r}", code="not-text")
     return Path(value)

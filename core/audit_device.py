@@ -1,7 +1,5 @@
 """The audited device: configured, with a prober at both links, and restored afterwards."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -114,7 +112,7 @@ class RunDevice:
             self.on_open(probe.name_and_version)
             yield probe
 
-    def with_params(self, params: Mapping[str, Any]) -> RunDevice:
+    def with_params(self, params: Mapping[str, Any]) -> "RunDevice":
         """Return a copy of the device with additional parameters."""
         setup, settings = self.setup, self.setup.settings
         settings = settings.model_copy(update={"params": {**settings.params, **params}})
@@ -168,17 +166,13 @@ def _open_remote_device(
 
 
 def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
-    """Return a prober that uses two interfaces of this machine, or the tester's ports."""
     links = setup.technology.make_dut_intent().emulated_links
     if interfaces is None:
         if (prober := setup.tester.make_prober(links, None)) is not None:
             return prober
-        raise UsageError(
-            f"the {setup.tester.name} tester does not send single frames",
-            "`v6t audit --interfaces LEFT,RIGHT` uses two interfaces of this machine that are "
-            "cabled to the device",
-            code="unsupported-by-tester",
-        )
+        problem = f"the {setup.tester.name} tester does not send single frames"
+        hint = "`v6t audit --interfaces LEFT,RIGHT` uses interfaces that are cabled to the device"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     for name in interfaces:
         try:
             if_nametoindex(name)
@@ -205,16 +199,14 @@ class SocketProber:
 
     def __init__(self, links: Links, namespace: int | None, interfaces: tuple[str, str]) -> None:
         names = dict(zip(("left", "right"), interfaces, strict=True))
+        hosts = {"left": make_host_arguments(links.left), "right": make_host_arguments(links.right)}
         self._worker = Worker(
             "prober",
             ProberRole,
             namespace=namespace,
             interfaces={side: names[links.get_port(side)] for side in ("left", "right")},
             frame_octets=compute_frame_octets(links),
-            hosts={
-                "left": make_host_arguments(links.left),
-                "right": make_host_arguments(links.right),
-            },
+            hosts=hosts,
         )
         try:
             self._worker.answer()
@@ -238,5 +230,4 @@ class SocketProber:
 
 
 def _format_device(setup: RunSetup, facts: Mapping[str, Any]) -> str:
-    """Return the driver's name with the device's version, if its facts contain one."""
     return f"{setup.driver.name} {facts.get('version') or ''}".strip()

@@ -1,25 +1,20 @@
 """The directory of an audit: record, reports and capture."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from v6t.analysis.report.render import to_html, to_markdown
+from v6t.audit.auditor import AuditProgress
 from v6t.audit.record import SCHEMA, AuditRecord, make_audit_document, to_junit
 from v6t.base.errors import UsageError
 from v6t.base.files import report_write_errors, write_atomically
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs.manifest import find_commit, format_utc_now
 from v6t.core.runs.rundir import AUDIT, describe_content
 from v6t.profiles.exports import write_pcap
-
-if TYPE_CHECKING:
-    from v6t.audit.auditor import AuditProgress
-    from v6t.core.config.run_setup import RunSetup
 
 # File name of each format of an audit report.
 AUDIT_FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}

@@ -110,10 +110,8 @@ def copy_records(write: LineWriter, on_notice: LineWriter | None = None) -> Iter
 
 
 def _is_below_notice(record: logging.LogRecord) -> bool:
-    """Return whether a record is less important than a notice."""
     return record.levelno < NOTICE
 
 
 def _set_level() -> None:
-    """Set the logger's level to the lowest level of its handlers."""
     _ROOT.setLevel(min((h.level for h in _ROOT.handlers), default=logging.WARNING))

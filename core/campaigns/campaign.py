@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
+from v6t.analysis.published.library import list_sources
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, report_write_errors, write_atomically
@@ -170,7 +171,6 @@ def _select_runs(runs: Sequence[CampaignEntry], name: str, values: str) -> list[
 
 
 def _uses_lab(planned_run: PlannedRun) -> bool:
-    """Return whether the testbed of a run is the lab on this machine."""
     tester = planned_run.testbed_settings.data.get("tester") or {}
     return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab
 
@@ -194,17 +194,10 @@ def _resolve_run(
         testbed.data["tester"] = {"kind": tester}
     setup = resolve_setup(planned_run.run, testbed, **options)
     run_plan = plan(setup, stream_cache)
-    return CompiledRun(
-        name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),
-        planned_run.experiment,
-        planned_run.testbed,
-        dict(planned_run.axes),
-        setup.settings.to_json(),
-        run_plan.trial_count,
-        run_plan.duration_s,
-        run_plan.digest,
-        plan=run_plan,
-    )
+    name = name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes)
+    identity = planned_run.experiment, planned_run.testbed, dict(planned_run.axes)
+    size = run_plan.trial_count, run_plan.duration_s, run_plan.digest
+    return CompiledRun(name, *identity, setup.settings.to_json(), *size, plan=run_plan)
 
 
 def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str:
@@ -214,7 +207,6 @@ def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str
 
 
 def _make_slug(value: Any) -> str:
-    """Return a value as text without characters that a directory name must not contain."""
     if isinstance(value, dict):
         value = [f"{k}{v}" for k, v in value.items()]
     if isinstance(value, list):
@@ -238,8 +230,6 @@ def create_campaign(campaign: CampaignPlan, directory: Path) -> None:
 
 def load_campaign(directory: Path) -> CampaignPlan:
     """Load a campaign from its directory."""
-    from v6t.analysis.published.library import list_sources
-
     try:
         content = read_json(directory / PLAN)
         if content.pop("schema", SCHEMA) != SCHEMA:
@@ -349,7 +339,6 @@ def run_campaign(
 
 
 def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
-    """Resume a run of the campaign, or execute it if it has not started."""
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():

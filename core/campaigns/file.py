@@ -1,7 +1,5 @@
 """Campaign files: settings common to all runs, and matrices of varying settings."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
+from v6t.analysis.published.library import list_sources
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.config import yaml_file
@@ -58,17 +57,6 @@ class CampaignFile(StrictModel):
     """Runs that differ in the settings of a matrix."""
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """Run of a campaign file before its settings are resolved."""
-
-    experiment: str
-    testbed: str
-    axes: Mapping[str, Any]  # values of the varying settings
-    run: ExperimentSettings  # settings of the run file
-    testbed_settings: ExperimentSettings
-
-
 class ExperimentSettings(YamlFile):
     """Merged settings of an experiment in a campaign file; errors name the experiment's line."""
 
@@ -80,6 +68,17 @@ class ExperimentSettings(YamlFile):
     def format_location(self, keys: Sequence[Any]) -> str:
         """Return the line number of the experiment as text, followed by the keys of a setting, if any."""
         return f"{self._location}{'.'.join(map(str, keys))}: " if keys else self._location
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """Run of a campaign file before its settings are resolved."""
+
+    experiment: str
+    testbed: str
+    axes: Mapping[str, Any]  # values of the varying settings
+    run: ExperimentSettings  # settings of the run file
+    testbed_settings: ExperimentSettings
 
 
 def read_campaign(
@@ -98,8 +97,6 @@ def read_campaign(
     for name in experiments:
         check_name(name, names, "experiment")
     if content.paper is not None:
-        from v6t.analysis.published.library import list_sources
-
         with locate_errors(document, "paper"):
             check_name(content.paper, tuple(list_sources()), "paper")
     runs: list[PlannedRun] = []
@@ -118,7 +115,6 @@ def read_campaign(
 def _plan_runs(
     document: YamlFile, content: CampaignFile, experiment: Experiment, keys: tuple[str | int, ...]
 ) -> Iterator[PlannedRun]:
-    """Yield the runs of an experiment, one for each combination of its matrix."""
     with locate_errors(document, *keys):
         for choice in itertools.product(*_list_axes(experiment)):
             axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))

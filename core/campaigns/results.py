@@ -1,29 +1,28 @@
 """Results of campaigns: report, progress, comparison and trend."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from v6t.analysis.compare.comparison import RunComparison, compare_with_first
 from v6t.analysis.csv_rows import format_csv
+from v6t.analysis.report import campaign as report
+from v6t.analysis.report.render import to_html, to_markdown
 from v6t.analysis.rundata import CampaignRun, format_axis_value, strip_number
 from v6t.analysis.sheet import Table
+from v6t.analysis.trend import Trend
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import report_write_errors, write_atomically
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns.campaign import CampaignEntry, CampaignPlan, read_status
 from v6t.core.config.yaml_file import check_name
+from v6t.core.reporting.trend import find_trend_of_runs
 from v6t.core.runs import rundir
 from v6t.core.runs.events import RunDataCollector
 from v6t.core.runs.results import COMPLETE, RUNNING, load_run
 from v6t.drivers.transport.redaction import redact_json
-
-if TYPE_CHECKING:
-    from v6t.analysis.compare.comparison import RunComparison
-    from v6t.analysis.trend import Trend
 
 REPORT_FILES = {  # files of a campaign report by format
     "html": "report.html",
@@ -42,9 +41,11 @@ def write_campaign_report(
     *,
     figures: bool = True,
 ) -> list[Path]:
-    """Write the report of a campaign, finished or not, and return the paths of its files."""
-    from v6t.analysis.report.render import to_html, to_markdown
+    """Write the report of a campaign, finished or not, and return the paths of its files.
 
+    ``formats`` are some of :data:`REPORT_FILES`, by default all.
+    """
+    formats = tuple(formats or REPORT_FILES)
     for name in formats:
         check_name(name, tuple(REPORT_FILES), "format")
     rundir.check_report_directory(output, directory)
@@ -66,26 +67,20 @@ def write_campaign_report(
 
 def render_page(directory: Path, campaign: CampaignPlan, collector: RunDataCollector) -> str:
     """Return the current report as an HTML page without figures and links."""
-    from v6t.analysis.report.render import to_html
-
     runs = load_runs(directory, campaign, collector)
     return to_html(_make_document(campaign, runs, figures=False, links=False))
 
 
 def _make_document(campaign: CampaignPlan, runs: Sequence[CampaignRun], **options: bool) -> Any:
-    from v6t.analysis.report.campaign import build_campaign_document
-
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
-    return build_campaign_document(*head, runs, load_presentations(), **options)
+    return report.build_campaign_document(*head, runs, load_presentations(), **options)
 
 
 def make_tables(runs: Sequence[CampaignRun]) -> Iterator[Table]:
     """Yield the result tables of a campaign's runs, experiment by experiment."""
-    from v6t.analysis.report.campaign import make_campaign_tables
-
     for experiment in dict.fromkeys(run.experiment for run in runs):
         group = [run for run in runs if run.experiment == experiment]
-        yield from make_campaign_tables(group, load_presentations())
+        yield from report.make_campaign_tables(group, load_presentations())
 
 
 def load_runs(
@@ -128,10 +123,8 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
 
 def summarize(campaign: CampaignPlan, runs: Sequence[CampaignRun]) -> dict[str, Any]:
     """Return the content of the campaign's ``summary.json``."""
-    from v6t.analysis.report.campaign import summarize_campaign
-
     head = (campaign.name, campaign.title, campaign.paper)
-    return summarize_campaign(*head, runs, load_presentations())
+    return report.summarize_campaign(*head, runs, load_presentations())
 
 
 def summary_to_csv(summary: dict[str, Any]) -> str:
@@ -165,8 +158,6 @@ def are_campaigns(directories: Sequence[Path]) -> bool:
 
 def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> RunComparison:
     """Compare each run of the first campaign with the runs of the same name in the others."""
-    from v6t.analysis.compare.comparison import RunComparison, compare_with_first
-
     names, known = _name_campaigns(directories), load_presentations()
     lines, left_out = [], []
     first, *others = map(_find_runs, directories)
@@ -190,9 +181,6 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
 
 def find_campaign_trend(directories: Sequence[Path], order: str, min_percent: float) -> Trend:
     """Return the trends over several campaigns of the runs that the last campaign contains."""
-    from v6t.analysis.trend import Trend
-    from v6t.core.reporting.trend import find_trend_of_runs
-
     campaign_names, run_paths = _name_campaigns(directories), [*map(_find_runs, directories)]
     names: list[str] = []
     series, left_out = [], []

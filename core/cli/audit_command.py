@@ -41,21 +41,15 @@ def parse_interfaces(
 
 @click.command(cls=options.Command)
 @options.device_options
-@options.names_option(
-    "--suite", "suites", text="Suites to test, separated by commas; default: all that apply."
-)
-@options.names_option(
-    "--clause", "clauses", text="Only clauses whose name contains one of these words."
-)
-@options.flag(
-    "--no-variants", text="The given configuration only: no other prefixes, rules or pools."
-)
+@options.names_option("--suite", "suites", text="Suites to test; default: all that apply.")
+@options.names_option("--clause", "clauses", text="Only clauses named with one of these words.")
+@options.flag("--no-variants", text="The given configuration only: no other prefixes or pools.")
 @click.option("--interfaces", callback=parse_interfaces, metavar="LEFT,RIGHT",
               help="Interfaces of this machine that are cabled to a device elsewhere.")  # fmt: skip
 @click.option("--wait", "wait_s", type=options.NumberRange(0.01, 60), default=0.4, show_default=True,
               help="Seconds to wait for the first frame of the device.")  # fmt: skip
 @click.option("--timers", type=click.Choice(["short", "minutes", "hours"]), default="short",
-              show_default=True, help="Timers to wait for: configured seconds; minima of RFCs up "
+              show_default=True, help="Timers to wait for: configured ones; minima of RFCs, up "
               "to 4 minutes; the timer of open TCP connections (2 hours), too.")  # fmt: skip
 @options.output_directory_option
 @options.all_option
@@ -102,13 +96,11 @@ def audit_command(
     started = time.monotonic()
 
     def make_current_record(progress: AuditProgress) -> AuditRecord:
-        """Return the audit record of this command's device, suites and time so far."""
         duration_s = round(time.monotonic() - started, 1)
         chosen = [suite.name for suite in selection.suites]
         return make_record(device.setup, names[-1], chosen, duration_s, progress)
 
     def save_record(progress: AuditProgress) -> None:
-        """Write the audit record of the clauses tested so far."""
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(make_current_record(progress), out)
 
@@ -179,7 +171,6 @@ def _list_clauses(
 
 
 def _print_record(record: AuditRecord, out: Path, show_all: bool) -> None:
-    """Print the record as a summary, or with every clause."""
     from v6t.audit.record import count_clauses, make_audit_document, summarize_audit
 
     if show_all:

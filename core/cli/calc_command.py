@@ -1,13 +1,13 @@
 """``v6t calc``: arithmetic of MAP, RFC 6052, EAM and frame rates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
 import click
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import compute_max_frame_rate_fps, parse_line_rate
-from v6t.core.cli.options import CommandGroup, F, json_option
+from v6t.core.cli.options import CommandGroup, json_option
 from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
 from v6t.packets.address_layouts import EA, IidFormat, make_end_user_prefix_layout
@@ -24,12 +24,6 @@ ipv4_option = click.option(
 ipv6_option = click.option(
     "--ipv6", metavar="ADDRESS", help="IPv6 address: any of the CE, or one to translate."
 )
-
-
-def prefix_option(*, required: bool) -> Callable[[F], F]:
-    """Return a decorator that adds the option for the translation prefix."""
-    text = "Translation prefix (RFC 6052)."
-    return click.option("--prefix", required=required, metavar="PREFIX", help=text)
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -140,10 +134,8 @@ def _check_interface_identifier(arguments: Mapping[str, Any], ce: Mapping[str, A
             return f"the interface identifier has the format {name}: use --iid-format {name}"
     addresses = " or ".join(map(str, embedded))
     psid = "" if ce["psid"] is None else f" and PSID {ce['psid']}"
-    return (
-        f"the interface identifier of {address} names {addresses}, but the prefix names "
-        f"{ce['ipv4']}{psid}: this CE's MAP address is {ce['map_address']}"
-    )
+    names = f"names {addresses}, but the prefix names {ce['ipv4']}{psid}"
+    return f"the interface identifier of {address} {names}: MAP address {ce['map_address']}"
 
 
 def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
@@ -152,11 +144,8 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
         if not 0 <= port <= 65535:
             raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
         if (owner := rule.find_psid(port)) is None:
-            raise UsageError(
-                f"port {port} does not belong to a CE: PSID offset {rule.psid_offset} excludes ports "
-                f"below {1 << 16 - rule.psid_offset}",
-                code="outside-port-set",
-            )
+            reason = f"offset {rule.psid_offset} excludes those below {1 << 16 - rule.psid_offset}"
+            raise UsageError(f"port {port} is not in a port set: {reason}", code="outside-port-set")
         if psid not in (None, owner):
             message = f"port {port} belongs to PSID {owner}, not {psid}"
             raise UsageError(message, code="outside-port-set")
@@ -180,7 +169,7 @@ def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
 
 
 @calc_command.command("rfc6052")
-@prefix_option(required=True)
+@click.option("--prefix", required=True, metavar="PREFIX", help="Translation prefix (RFC 6052).")
 @ipv4_option
 @ipv6_option
 @json_option
@@ -189,10 +178,8 @@ def rfc6052_command(**arguments: Any) -> CommandResult:
     values = calc_rfc6052(**arguments)
     prefix, ipv4, ipv6 = values.values()
     if (embedded := calc_rfc6052(prefix, ipv4)["ipv6"]) != ipv6:
-        print_notice(
-            f"v6t: note: {ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, "
-            f"section 2.2): {ipv4} behind {prefix} is {embedded}; check the prefix length"
-        )
+        rule = f"bits of {ipv6} outside the embedded address must be 0 (RFC 6052, section 2.2)"
+        print_notice(f"v6t: note: {rule}: {ipv4} behind {prefix} is {embedded}; check the prefix")
     return _make_values_result(values)
 
 
@@ -213,7 +200,7 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
 
 @calc_command.command("eam")
 @click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
-@prefix_option(required=False)
+@click.option("--prefix", metavar="PREFIX", help="Translation prefix (RFC 6052).")
 @ipv4_option
 @ipv6_option
 @json_option
@@ -258,7 +245,6 @@ def calc_eam(
 
 
 def _parse_one_address(ipv4: str | None, ipv6: str | None) -> IPv4Address | IPv6Address:
-    """Return the one address that is given; reject neither or both."""
     if ipv4 is not None and ipv6 is None:
         return parse_address(IPv4Address, ipv4, "IPv4 address")
     if ipv6 is not None and ipv4 is None:
@@ -274,18 +260,13 @@ def _parse_one_address(ipv4: str | None, ipv6: str | None) -> IPv4Address | IPv6
 def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResult:
     """Print a link's maximum frame rate (RFC 8219)."""
     rate_bps = parse_line_rate(line_rate)
-    values = {
-        "line_rate_bps": round(rate_bps),
-        "frame_size": frame_size,
-        "overhead": overhead,
-        "max_fps": compute_max_frame_rate_fps(rate_bps, frame_size, overhead),
-        "convention": "per_direction",
-    }
+    values: dict[str, Any] = {"line_rate_bps": round(rate_bps), "frame_size": frame_size}
+    max_fps = compute_max_frame_rate_fps(rate_bps, frame_size, overhead)
+    values |= {"overhead": overhead, "max_fps": max_fps, "convention": "per_direction"}
     return _make_values_result(values)
 
 
 def _make_values_result(values: Mapping[str, Any]) -> CommandResult:
-    """Return the computed values with a line for each."""
     width = max(map(len, values))
     lines = (
         f"{name.replace('_', ' '):<{width}}  {_format_value(name, value)}"
@@ -295,7 +276,6 @@ def _make_values_result(values: Mapping[str, Any]) -> CommandResult:
 
 
 def _format_value(name: str, value: Any) -> str:
-    """Return a computed value as text."""
     if value is None:
         return "none (not shared)" if name == "psid" else "none"
     if name != "port_ranges":

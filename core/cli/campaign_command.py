@@ -32,11 +32,9 @@ def parse_testbeds(
 @options.list_option
 @options.dry_run_option
 @click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE", callback=parse_testbeds,
-              help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
-              "left out where there is only one.")  # fmt: skip
+              help="Testbed file in place of the testbed NAME, or of the only one.")  # fmt: skip
 @options.names_option("--experiment", "experiments", text="These experiments only.")
-@options.assignments_option("--only", "run_filter", text="Runs with this value of a setting only, for "
-                    "example dut.driver=tayga; repeatable.")  # fmt: skip
+@options.assignments_option("--only", "run_filter", text="Runs with it only, as dut.driver=tayga.")
 @options.tester_option
 @options.preset_option
 @options.procedure_option

@@ -1,7 +1,5 @@
 """A campaign on a terminal: signals, a process for each testbed, progress, summary."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import re
@@ -14,30 +12,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.core import log
-from v6t.core.campaigns.campaign import (
-    CampaignEntry,
-    CampaignPlan,
-    create_campaign,
-    extend_campaign,
-    load_campaign,
-    run_campaign,
-)
+from v6t.core.campaigns import campaign as campaigns
+from v6t.core.campaigns import results
+from v6t.core.campaigns.campaign import CampaignEntry, CampaignPlan, load_campaign
 from v6t.core.cli.progress import open_view, show_progress
 from v6t.core.cli.run_console import write_report
 from v6t.core.cli.stopping import StopMessages, handle_signals, make_stop_messages
 from v6t.core.cli.terminal import print_table, print_text
+from v6t.core.reporting.live import LiveView
 from v6t.core.runs.events import RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import CONFIG
-
-if TYPE_CHECKING:
-    from v6t.core.reporting.live import LiveView
 
 POLL_INTERVAL_S = 1.0  # between two updates of the live page
 _PR_SET_PDEATHSIG = 1  # option of prctl(2)
@@ -53,11 +43,9 @@ def show_plan(campaign: CampaignPlan) -> None:
             print_text(f"  {run.directory}: {trials}, about {format_duration(run.duration_s)}")
     groups = campaign.group_runs()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
-    print(
-        f"together {pluralize(len(campaign.runs), 'run')}, "
-        f"{pluralize(sum(r.trials for r in campaign.runs), 'trial')}, "
-        f"about {format_duration(campaign.duration_s)}{beds}"
-    )
+    trials = pluralize(sum(run.trials for run in campaign.runs), "trial")
+    duration = f"about {format_duration(campaign.duration_s)}{beds}"
+    print(f"together {pluralize(len(campaign.runs), 'run')}, {trials}, {duration}")
 
 
 def execute_campaign(
@@ -67,7 +55,7 @@ def execute_campaign(
     execution = CampaignExecution(campaign, directory, report)
     with execution.serve_page(live):  # before anything is on disk
         if is_new:
-            create_campaign(campaign, directory)
+            campaigns.create_campaign(campaign, directory)
             runs = pluralize(len(campaign.runs), "run")
             log.print_notice(f"{runs}, about {format_duration(campaign.duration_s)}")
         return execution.execute_runs()
@@ -77,7 +65,7 @@ def add_runs(campaign: CampaignPlan, directory: Path, report: bool, live: str | 
     """Add the new runs of its file to a campaign, continue it and return the exit status."""
     stored = load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
-        extended = extend_campaign(directory, stored, campaign)
+        extended = campaigns.extend_campaign(directory, stored, campaign)
     more = len(extended.runs) - len(stored.runs)
     log.print_notice(f"{pluralize(more, 'run')} more than planned before")
     return execute_campaign(extended, directory, report, live, is_new=False)
@@ -97,11 +85,11 @@ def continue_group(directory: Path, report: bool, group: str) -> int:
 class CampaignExecution:
     """Executes the incomplete runs of a campaign and shows the results of all its runs.
 
-    Runs of this process are reported from memory; others are read from their directories.
+    Runs of this process are reported from memory; others are read from their directories. If
+    ``report`` is true, each run gets its own report.
     """
 
     def __init__(self, campaign: CampaignPlan, directory: Path, report: bool) -> None:
-        """Store the campaign; if ``report`` is true, reports of its runs are written."""
         self._campaign, self._directory, self._report = campaign, directory, report
         self._collector = RunDataCollector()
         self._view: LiveView | None = None
@@ -110,9 +98,7 @@ class CampaignExecution:
     @contextlib.contextmanager
     def serve_page(self, live: str | None) -> Iterator[None]:
         """Serve the live page at an address within the context; None: serve no page."""
-        from v6t.core.campaigns.results import render_page
-
-        render = partial(render_page, self._directory, self._campaign, self._collector)
+        render = partial(results.render_page, self._directory, self._campaign, self._collector)
         self._view = open_view(live, self._directory, render)
         with contextlib.closing(self._view) if self._view else contextlib.nullcontext():
             yield
@@ -129,7 +115,6 @@ class CampaignExecution:
         return status
 
     def _make_stop_messages(self) -> StopMessages:
-        """Return the messages to print when the campaign is stopped."""
         settings_by_path = {}
         for run in self._campaign.runs:
             path = self._directory / run.directory
@@ -143,23 +128,20 @@ class CampaignExecution:
         try:
             progress = show_progress(self._collector, self._view, prefix=prefix, in_campaign=True)
             with progress as events:
-                failed = run_campaign(self._directory, runs, events)
+                failed = campaigns.run_campaign(self._directory, runs, events)
                 if self._report:
                     events.on_message("writing the reports")
-                    for run in runs:
-                        self._write_run_report(run)
+                    for run in runs:  # that this process has measured, or that have no report yet
+                        path = self._directory / run.directory
+                        data = self._collector.find(run.directory)
+                        is_missing = data is not None or not (path / "report.html").exists()
+                        if is_missing and (path / "results.json").exists():
+                            write_report(path, data)
         except BaseException as exc:
             if hides_interrupt(exc):
                 log.print_notice(f"{prefix}interrupted: {self._resume_command} continues")
             raise
         return failed[0].exit_code if failed else 0
-
-    def _write_run_report(self, run: CampaignEntry) -> None:
-        """Write the report of a run that this process has measured, or that has none yet."""
-        path, data = self._directory / run.directory, self._collector.find(run.directory)
-        is_missing = data is not None or not (path / "report.html").exists()
-        if is_missing and (path / "results.json").exists():
-            write_report(path, data)
 
     def _execute_in_parallel(self, groups: Iterable[str]) -> int:
         """Execute each group of runs in its own process; return the first exit status that is not 0."""
@@ -194,17 +176,12 @@ class CampaignExecution:
         """Update the live page while worker processes execute the runs."""
         if self._view is None:
             return
-        from v6t.core.campaigns.results import read_progress
-
         with self._view as view:
             while any(worker.poll() is None for worker in workers):
-                view.show_progress(lambda: read_progress(self._directory, self._campaign))
+                view.show_progress(lambda: results.read_progress(self._directory, self._campaign))
                 time.sleep(POLL_INTERVAL_S)
 
     def _report_results(self) -> None:
-        """Print the states of the runs and the result tables, and write the campaign's report."""
-        from v6t.core.campaigns import results
-
         runs = results.load_runs(self._directory, self._campaign, self._collector)
         for run in runs:
             print_text(f"{run.directory}: {run.status}")
@@ -220,5 +197,4 @@ class CampaignExecution:
 
 
 def _die_with_parent() -> None:
-    """Ask the Linux kernel to interrupt this process when its parent process ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import UsageError
@@ -38,22 +38,17 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
 @click.option("--count", type=click.IntRange(1),
               help="Frames of a burst; without it the profile is endless.")  # fmt: skip
 @click.option("--rate", default="1000", show_default=True, metavar="RATE",
-              help="Frames per second of all streams together, for example 10k; or bit/s on the "
-              "medium, for example 1Gbps.")  # fmt: skip
+              help="Frames per second of all streams, as 10k, or bit/s, as 1Gbps.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), default=1, show_default=True,
               help="TRex cores per port.")  # fmt: skip
 @options.seed_option
 @options.output_option
 @options.path_option("--expected", metavar="FILE",
-             text="Also write a capture of the frames that a correct device emits for these "
-             "frames, by the reference translation. A frame that a correct device drops is left "
-             "out; the others keep the time stamps of the frames that caused them. Not available "
-             "for stateful technologies: the device chooses their ports.")  # fmt: skip
+             text="Also write a capture of the frames that a correct device emits for these, with "
+             "their time stamps; not available for stateful technologies.")  # fmt: skip
 @options.flag("--overwrite", text="Replace files that exist.")
 def compile_command(
     technology_name: str | None,
-    plugin: str | None,
-    params: dict[str, str],
     testbed: Path | None,
     direction: Direction,
     frame_size: int | str | None,
@@ -61,10 +56,10 @@ def compile_command(
     count: int | None,
     rate: str,
     cores: int,
-    seed: int | None,
     output: Path | None,
     expected: Path | None,
     overwrite: bool,
+    **arguments: Any,
 ) -> None:
     """Write the traffic that TRex would send, without using TRex or root rights.
 
@@ -77,7 +72,8 @@ def compile_command(
     from v6t.profiles.compiler.compile import compile_traffic
 
     output = None if str(output) == "-" else output
-    if (plugin := options.choose_technology(technology_name, plugin)) is None:
+    arguments["plugin"] = options.choose_technology(technology_name, arguments["plugin"])
+    if arguments["plugin"] is None:
         raise UsageError("no technology", "try: v6t compile mape-br", code="missing-setting")
     if output_format == "pcap" and output is None:
         raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
@@ -86,26 +82,18 @@ def compile_command(
         if path.exists() and not overwrite:
             hint = "choose another name or use --overwrite"
             raise UsageError(f"{path} exists already", hint, code="file-exists")
-    setup = resolve_setup(
-        None,
-        testbed,
-        plugin=plugin,
-        params=params,
-        frame_sizes=() if frame_size is None else (frame_size,),
-        seed=seed,
-        procedure=ONE_CONNECTION,
-    )
+    frame_sizes = () if frame_size is None else (frame_size,)
+    arguments |= {"frame_sizes": frame_sizes, "procedure": ONE_CONNECTION}
+    setup = resolve_setup(None, testbed, **arguments)
     technology = setup.technology
     if expected is not None:
         _check_expected_capture(technology, expected, output)
     sizes = technology.make_sizes(setup.settings.frame_sizes[0])
     rate_fps = _parse_rate(rate, sizes.longest, setup.settings.line_rate_bps)
+    traffic = technology.build_sized_traffic(direction, sizes, setup.settings.seed)
+    first_id = FIRST_STREAM_IDS[direction]
     streams = compile_traffic(
-        technology.build_sized_traffic(direction, sizes, setup.settings.seed),
-        rate_fps=rate_fps,
-        frames=count,
-        first_stream_id=FIRST_STREAM_IDS[direction],
-        cores=cores,
+        traffic, rate_fps=rate_fps, frames=count, first_stream_id=first_id, cores=cores
     )
     if technology.stateful and direction == "reverse":
         print_notice("v6t: note: a run learns the ports of this direction from the device")
@@ -135,21 +123,16 @@ def compile_command(
 
 
 def _check_expected_capture(technology: Technology, expected: Path, output: Path | None) -> None:
-    """Reject a capture of a stateful technology, or one that would replace the output."""
     if technology.stateful:
-        raise UsageError(
-            f"--expected is not available for {technology.name}",
-            "it is stateful: the expected frames depend on the addresses and ports that the device "
-            "chooses; use a stateless technology",
-            code="missing-reference",
-        )
+        problem = f"--expected is not available for {technology.name}, which is stateful"
+        hint = "the device chooses addresses and ports; use a stateless technology"
+        raise UsageError(problem, hint, code="missing-reference")
     if output is not None and expected.resolve() == output.resolve():
         problem = f"{expected} is also the output"
         raise UsageError(problem, "choose another name for --expected", code="conflicting-options")
 
 
 def _write_capture(path: Path, frames: Sequence[bytes | None], rate_fps: float) -> None:
-    """Write a capture and print the number of its frames to standard error."""
     from v6t.profiles.exports import write_pcap
 
     with report_write_errors(path):
@@ -176,10 +159,8 @@ def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:
         raise UsageError(f"'{text}' is not a rate", hint, code="not-a-number")
     media_fps = compute_max_frame_rate_fps(line_rate_bps, frame_octets)
     if rate_fps > media_fps:
-        raise UsageError(
-            f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
-            f"{line_rate_bps / 1e9:g} Gbit/s carries",
-            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
-            code="above-line-rate",
-        )
+        limit = f"the {media_fps:,} that a line of {line_rate_bps / 1e9:g} Gbit/s carries"
+        hint = "lower the rate, write bit/s as in 1Gbps, or set another line_rate in a testbed file"
+        problem = f"{rate_fps:,.0f} frames per second are more than {limit}"
+        raise UsageError(problem, hint, code="above-line-rate")
     return rate_fps

@@ -15,6 +15,7 @@ from v6t.base.errors import UsageError
 from v6t.core.cli import options
 from v6t.core.cli.terminal import CommandResult, make_result, print_table
 from v6t.core.log import is_verbose, print_notice
+from v6t.core.runs import dut
 
 if TYPE_CHECKING:
     from v6t.core.config.run_setup import RunSetup
@@ -76,7 +77,6 @@ def compare_command(**arguments: Any) -> CommandResult:
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
     with _use_device(arguments) as run:
-        from v6t.core.runs import dut
         from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
         name, steps = dut.compare(run)
@@ -111,8 +111,6 @@ def commit_command(
     if dry_run:
         return _make_plan_result(arguments)
     with _use_device(arguments, restore=True) as run:
-        from v6t.core.runs import dut
-
         return _make_action_result(dut.commit(run, revert_in, replace=replace_existing))
 
 
@@ -121,8 +119,6 @@ def commit_command(
 def confirm_command(**arguments: Any) -> CommandResult:
     """Stop the rollback timer of a configured device, which then stays configured."""
     with _use_device(arguments, any_technology=True) as run:
-        from v6t.core.runs import dut
-
         return _make_action_result(dut.confirm(run))
 
 
@@ -132,8 +128,6 @@ def confirm_command(**arguments: Any) -> CommandResult:
 def verify_command(**arguments: Any) -> CommandResult:
     """Verify the configuration by read-back and by frames that the tester sends both ways."""
     with _use_device(arguments, restore=True) as run:
-        from v6t.core.runs import dut
-
         run.tester.prepare()
         return _make_action_result(dut.verify(run))
 
@@ -143,8 +137,6 @@ def verify_command(**arguments: Any) -> CommandResult:
 def status_command(**arguments: Any) -> CommandResult:
     """Show the lock and the configuration with their owners, the rollback timer and counters."""
     with _use_device(arguments, any_technology=True) as run:
-        from v6t.core.runs import dut
-
         state = dut.read_status(run, _find_run_dir(arguments))
         return make_result(state, _describe_status(state, run.rollback_command))
 
@@ -154,8 +146,6 @@ def status_command(**arguments: Any) -> CommandResult:
 def flush_command(**arguments: Any) -> CommandResult:
     """Empty the connection table of a configured device, and check that it is empty."""
     with _use_device(arguments) as run:
-        from v6t.core.runs import dut
-
         return _make_action_result(dut.flush(run))
 
 
@@ -169,8 +159,6 @@ def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> Command
     The undo record is kept until the device is as it was.
     """
     with _use_device(arguments, any_technology=True, restore=True) as run:
-        from v6t.core.runs import dut
-
         record_dir = _find_run_dir(arguments)
         actions = dut.rollback(run, record_dir=record_dir, forget=forget, by_script=by_script)
         return make_result(actions, actions)
@@ -245,7 +233,6 @@ def resolve_device_run(
 
     plugin, driver = arguments["plugin"], arguments["dut"]
     if any_technology and plugin is None and run_file is None:
-        from v6t.core.runs.dut import find_technology
         from v6t.drivers.duts.registry import load_driver_type
 
         if driver is None and testbed is None:
@@ -254,18 +241,13 @@ def resolve_device_run(
             raise UsageError(problem, hint, code="missing-device")
         if driver is not None:
             load_driver_type(driver)  # refuses an unknown name
-        plugin = find_technology(driver or find_driver_name(testbed))
-    run = resolve_setup(
-        run_file,
-        testbed,
-        plugin=plugin,
-        params=arguments["params"],
-        dut=driver,
-        dut_params=arguments["dut_params"],
-        procedure=FEW_CONNECTIONS if any_technology or single_frames else {},
-        frame_sizes=() if arguments.get("frame_size") is None else (arguments["frame_size"],),
-        single_frames=single_frames,
-    )
+        plugin = dut.find_technology(driver or find_driver_name(testbed))
+    given = {name: arguments[name] for name in ("params", "dut", "dut_params")}
+    if any_technology or single_frames:
+        given["procedure"] = FEW_CONNECTIONS
+    if arguments.get("frame_size") is not None:
+        given["frame_sizes"] = (arguments["frame_size"],)
+    run = resolve_setup(run_file, testbed, plugin=plugin, single_frames=single_frames, **given)
     for warning in run.resolution_warnings:
         print_notice(f"note: {warning}")
     return with_rollback_command(run, arguments)
@@ -307,12 +289,10 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
 
 
 def _make_action_result(text: str) -> CommandResult:
-    """Return the result of a completed action on the device, which ``text`` describes."""
     return make_result({"done": text}, [text])
 
 
 def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:
-    """Return lines that describe the status of a device, or of each device of a chain."""
     parts = status.get("parts") or {}
     if len(parts) > 1:
         lines = [
@@ -341,7 +321,6 @@ def _describe_configuration(status: dict[str, Any], rollback_command: str) -> st
     steps = f"{record['steps']} steps"
     if not record["finished"]:
         steps = f"{record['begun']} of {record['steps']} steps done, not verified"
-    return (
-        f"configured for {status['technology']} ({status['driver']}) by {record['owner']} since "
-        f"{record['started']}, {steps}; by hand, `{status['undo']}` undoes it"
-    )
+    purpose = f"{status['technology']} ({status['driver']})"
+    who = f"{record['owner']} since {record['started']}, {steps}"
+    return f"configured for {purpose} by {who}; by hand, `{status['undo']}` undoes it"

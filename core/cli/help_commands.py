@@ -1,10 +1,7 @@
 """Commands that explain v6t: ``v6t plugins``, ``explain``, ``completion`` and ``help``."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -12,9 +9,7 @@ from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli import options
 from v6t.core.cli.shell_completion import complete_parameter
 from v6t.core.cli.terminal import CommandResult, make_result
-
-if TYPE_CHECKING:
-    from v6t.core.config.explain import ReferenceEntry
+from v6t.core.config.plugins import list_rows, load_technology_type
 
 
 @click.command(cls=options.Command)
@@ -35,35 +30,19 @@ def plugins_command(plugin: str | None, check: bool, drivers: bool) -> CommandRe
 
 
 def _list_technologies() -> CommandResult:
-    """Return all technologies with their RFCs."""
-    from v6t.core.config.plugins import list_rows
-
-    rows = [
-        {
-            "name": row.name,
-            "distribution": row.distribution,
-            "title": row.kind.title if row.kind else "",
-            "rfcs": row.kind.rfcs if row.kind else (),
-            "error": row.error,
-        }
-        for row in list_rows()
-    ]
-    return make_result(rows, map(_describe_technology, rows), indent=17)
-
-
-def _describe_technology(row: Mapping[str, Any]) -> str:
-    """Return a line about a technology, or about the error that keeps it from being used."""
-    text = f"{row['title']} [{', '.join(row['rfcs'])}]"
-    if row["error"]:
-        text = f"BROKEN: {row['error']}"
-    origin = "" if row["distribution"] == "v6t" else f" ({row['distribution']})"
-    return f"{row['name']:<16} {text}{origin}"
+    rows, lines = [], []
+    for row in list_rows():
+        title, rfcs = (row.kind.title, row.kind.rfcs) if row.kind else ("", ())
+        names = {"name": row.name, "distribution": row.distribution}
+        rows.append({**names, "title": title, "rfcs": rfcs, "error": row.error})
+        text = f"BROKEN: {row.error}" if row.error else f"{title} [{', '.join(rfcs)}]"
+        origin = "" if row.distribution == "v6t" else f" ({row.distribution})"
+        lines.append(f"{row.name:<16} {text}{origin}")
+    return make_result(rows, lines, indent=17)
 
 
 def _describe_parameters(name: str) -> CommandResult:
-    """Return a technology with its parameters."""
     from v6t.base.strict_model import describe_fields
-    from v6t.core.config.plugins import load_technology_type
     from v6t.core.config.yaml_file import format_yaml
 
     plugin = load_technology_type(name)
@@ -72,14 +51,8 @@ def _describe_parameters(name: str) -> CommandResult:
         {"name": key, "default": _format_default(field), "description": texts[key]}
         for key, field in plugin.params_model.model_fields.items()
     ]
-    value = {
-        "name": name,
-        "title": plugin.title,
-        "rfcs": list(plugin.rfcs),
-        "overhead": plugin.overhead,
-        "stateful": plugin.stateful,
-        "parameters": parameters,
-    }
+    value: dict[str, Any] = {"name": name, "title": plugin.title, "rfcs": list(plugin.rfcs)}
+    value |= {"overhead": plugin.overhead, "stateful": plugin.stateful, "parameters": parameters}
     longer = ""
     if plugin.overhead:
         version = 6 if plugin.overhead > 0 else 4
@@ -96,7 +69,7 @@ def _format_default(field: Any) -> Any:
     value = field.get_default(call_default_factory=True)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    if isinstance(value, tuple):  # as --set takes it
+    if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     return value if isinstance(value, (int, bool, type(None))) else str(value)
 
@@ -127,7 +100,6 @@ def _check_conformance(name: str | None) -> CommandResult:
         EnvironmentLacking: hypothesis is not installed.
     """
     from v6t.audit.self_check import check_audit
-    from v6t.core.config.plugins import load_technology_type
     from v6t.plugins.conformance import ConformanceFinding, check_plugin
 
     if name is None:
@@ -136,13 +108,9 @@ def _check_conformance(name: str | None) -> CommandResult:
     kind = load_technology_type(name)
     report = check_plugin(kind, entry_point=name)
     problems, note = check_audit(kind) if not report.findings else ([], "")
-    findings = (ConformanceFinding(f"audit, {where}", "audit", text) for where, text in problems)
-    report = replace(
-        report,
-        checks=report.checks + 1,
-        findings=(*report.findings, *findings),
-        notes=(*report.notes, *filter(None, [note])),
-    )
+    more = (ConformanceFinding(f"audit, {where}", "audit", text) for where, text in problems)
+    findings, notes = (*report.findings, *more), (*report.notes, *filter(None, [note]))
+    report = replace(report, checks=report.checks + 1, findings=findings, notes=notes)
     lines = [f"{finding.where}\n    {finding.text}" for finding in report.findings]
     lines += [f"note: {text}" for text in report.notes]
     if not report.findings:
@@ -150,10 +118,10 @@ def _check_conformance(name: str | None) -> CommandResult:
 
     def reject_findings() -> None:
         if report.findings:
+            counts = f"findings {len(report.findings)}, checks {report.checks}"
+            hint = "docs/tutorials/plugin.md describes each check"
             raise ExtensionError(
-                f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
-                "docs/tutorials/plugin.md describes each check",
-                code="not-conformant",
+                f"'{name}' does not conform: {counts}", hint, code="not-conformant"
             )
 
     return replace(make_result(asdict(report), lines), finish=reject_findings)
@@ -182,14 +150,12 @@ def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool
             for kind, names in groups.items()
         )
         return make_result(groups, lines, indent=0)
-    settings = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
-    return make_result([asdict(row) for row in settings], map(_describe_row, settings), indent=0)
-
-
-def _describe_row(row: ReferenceEntry) -> str:
-    """Return a name with its kind and default, and its explanation."""
-    default = f"; default: {row.default}" if row.default else ""
-    return "\n    ".join([f"{row.name}: {row.kind}{default}", *row.text.splitlines()])
+    rows = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
+    lines = []
+    for row in rows:
+        default = f"; default: {row.default}" if row.default else ""
+        lines += [f"{row.name}: {row.kind}{default}", *(f"    {x}" for x in row.text.splitlines())]
+    return make_result([*map(asdict, rows)], lines, indent=0)
 
 
 @click.command(cls=options.Command)

@@ -15,8 +15,7 @@ from v6t.core import log
 from v6t.core.cli.options import CommandGroup
 from v6t.drivers.transport.redaction import redact_values
 
-# Module and summary of each command by its name.
-COMMANDS = {
+COMMANDS = {  # module and summary of each command by its name
     "run": ("run_commands", "measure a technology on a device"),
     "resume": ("run_commands", "continue an interrupted run"),
     "list": ("results_commands", "list the runs of a directory"),
@@ -198,7 +197,6 @@ def _invoke_command(arguments: list[str]) -> Any:
 
 
 def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, str]:
-    """Return message, hint, exit status and code of a click error."""
     text = " ".join(error.format_message().split()).removesuffix(".")
     message = text[:1].lower() + text[1:]
     if isinstance(error, click.NoSuchOption):

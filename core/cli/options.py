@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 RFC_SIZES_KEYWORD = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
-# Key in ``Context.meta``; true if -v or -q is given.
-_VERBOSITY_KEY = "v6t.verbosity"
-# Key in ``Context.meta``; true while the options that benchmarks declare are left out.
-_WITHOUT_SETTINGS_KEY = "v6t.without_settings"
-
-
+# Keys in ``Context.meta``: true if -v or -q is given; while benchmarks' options are left out.
+_VERBOSITY_KEY, _WITHOUT_SETTINGS_KEY = "v6t.verbosity", "v6t.without_settings"
 # A path that click does not check: v6t's own errors name the reason and have a code.
 PATH_TYPE = click.Path(path_type=Path, readable=False)
 
@@ -158,24 +154,17 @@ dry_run_option = flag("--dry-run", text="Show what would be measured and how lon
 list_option = flag("--list", "list_only", text="List the clauses or campaigns; do nothing else.")
 all_option = flag("--all", "show_all", text="Print all clauses or settings.")
 frame_size_option = click.option(
-    "--frame-size",
-    metavar="OCTETS|imix",
-    callback=parse_frame_size,
-    help="IPv6 frame size, octets with FCS, or imix.",
+    "--frame-size", metavar="OCTETS|imix", callback=parse_frame_size, help="IPv6 frame with FCS."
 )
 report_option = click.option(
-    "--report/--no-report",
-    default=True,
-    envvar="V6T_REPORT",
-    help="Write report.html and its companions at the end (default).",
+    "--report/--no-report", default=True, envvar="V6T_REPORT", help="Write the report (default)."
 )
 live_option = click.option(
     "--live",
     is_flag=False,
     flag_value="",
     metavar="[ADDRESS:PORT]",
-    help="Serve the report so far as a page that updates itself, on this machine alone unless an "
-    "address is given.",
+    help="Serve the report so far, on this machine alone unless an address is given.",
 )
 plugin_option = name_option("--plugin", text="Technology.")
 testbed_option = path_option("--testbed", text="Testbed file.")
@@ -185,15 +174,11 @@ preset_option = click.option(
 )
 seed_option = click.option("--seed", type=int, help="Seed of all pseudorandom numbers.")
 procedure_option = assignments_option(
-    "--set-procedure",
-    "procedure",
-    text="Any other setting, for example latency.duration_s=120; repeatable.",
+    "--set-procedure", "procedure", text="Any other setting, for example latency.duration_s=120."
 )
 parameters_option = assignments_option("--set", "params", text="Plugin parameter; repeatable.")
 driver_parameters_option = assignments_option(
-    "--set-dut",
-    "dut_params",
-    text="Option of the driver, for example version=24.02, or parameter of the reference device.",
+    "--set-dut", "dut_params", text="Option of the driver, or parameter of the reference device."
 )
 
 device_options = combine_options(  # options that name a device and its required configuration
@@ -218,25 +203,23 @@ def run_options(command: F) -> F:
     from v6t.benchmarks import registry
     from v6t.core.config.plugins import MODIFIERS
 
+    modifiers = ", ".join(MODIFIERS.list_names())
     return combine_options(
         run_file_argument,
         plugin_option,
-        click.option(
-            "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
-        ),
+        click.option("--variant", help="Variant of a technology, as --set variant=NAME."),
         testbed_option,
         tester_option,
         click.option(
             "--initiator",
             metavar="PORT",
-            help="left or right: the tester's port that plays the Initiator, or the technology's "
-            "left side; default: that of the testbed file, else left.",
+            help="left or right: port of the Initiator, or of the technology's left side.",
         ),
         preset_option,
         names_option(
             "--measure",
             "benchmarks",
-            text=f"What to measure, separated by commas: {', '.join(registry.list_names())}; "
+            text=f"What to measure: {', '.join(registry.list_names())}; "
             f"{registry.ALL_BENCHMARKS}: everything that suits the technology.",
         ),
         names_option(
@@ -244,27 +227,18 @@ def run_options(command: F) -> F:
             "frame_sizes",
             callback=parse_frame_sizes,
             metavar="SIZES",
-            text="IPv6 frame sizes, octets with FCS, separated by commas; rfc: those that RFC 8219 "
-            "lists; or a mix: imix, imix:64x28,570x16,1518x4.",
+            text="IPv6 frames with FCS; rfc: those of RFC 8219; a mix: imix:64x28,570x16,1518x4.",
         ),
-        names_option(
-            "--mode", "modes", text="forward, reverse, bidirectional; separated by commas."
-        ),
+        names_option("--mode", "modes", text="forward, reverse, bidirectional."),
         flag(
-            "--adaptive",
-            text="Repeat until the median is known to 1 %; throughput and frame loss only.",
+            "--adaptive", text="Repeat until the median is known to 1 % (throughput, frame loss)."
         ),
         parameters_option,
         driver_option,
         driver_parameters_option,
         assignments_option("--set-tester", "tester_options", text="Tester option."),
         flag("--force", text="Take TRex's ports from another user, and print the user's name."),
-        click.option(
-            "--modifier",
-            metavar="NAME",
-            help=f"With the test traffic of all benchmarks: {', '.join(MODIFIERS.list_names())} "
-            "(RFC 2544 section 11).",
-        ),
+        click.option("--modifier", metavar="NAME", help=f"RFC 2544 section 11: {modifiers}."),
         seed_option,
         click.option("--label", help="Words for the directory name and the results."),
         procedure_option,
@@ -283,7 +257,6 @@ def _set_verbosity(ctx: click.Context, _param: click.Parameter, value: int) -> N
 
 
 def _set_color(ctx: click.Context, _param: click.Parameter, value: str) -> None:
-    """Set whether the command prints colors."""
     ctx.color = {"always": True, "never": False}.get(value)
 
 
@@ -295,14 +268,13 @@ class Command(click.Command):
         verbose = "Show the commands sent to devices and their answers; -vv shows more."
         quiet = "Print results, paths and errors only."
         color = "Whether to print colors; auto: on a terminal, unless NO_COLOR is set."
+        option = partial(click.Option, expose_value=False, callback=_set_verbosity)
         when = click.Choice(["auto", "always", "never"])
-        shared: dict[str, Any] = {"expose_value": False, "callback": _set_verbosity}
         self.params += [
-            click.Option(["-v", "--verbose"], count=True, help=verbose, **shared),
-            click.Option(["-q", "--quiet"], is_flag=True, help=quiet, **shared),
-            click.Option(["--color"], type=when, default="auto", help=color,
-                         expose_value=False, callback=_set_color),
-        ]  # fmt: skip
+            option(["-v", "--verbose"], count=True, help=verbose),
+            option(["-q", "--quiet"], is_flag=True, help=quiet),
+            option(["--color"], type=when, default="auto", help=color, callback=_set_color),
+        ]
 
 
 class CommandGroup(click.Group):
@@ -368,15 +340,12 @@ class RunCommand(Command):
             section, _, field = fields[0].rpartition(".")
             if name not in known:
                 text = convert_docstring(describe_fields(models[section])[field])
-                options.append(
-                    click.Option([name], metavar="VALUE", help=text, expose_value=False,
-                                 callback=_add_setting)
-                )  # fmt: skip
+                attrs = {"metavar": "VALUE", "expose_value": False, "callback": _add_setting}
+                options.append(click.Option([name], help=text, **attrs))
         return options
 
 
 def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Add the value of a setting's option to the parameter ``settings``."""
     if value is not None:
         ctx.params["settings"][param.opts[0]] = value
 
@@ -426,16 +395,14 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
         return run_file, testbed or run_testbed
     if path.is_dir() or not path.exists():
         from v6t.core.config.plugins import is_technology
-        from v6t.core.runs.rundir import describe_content
+        from v6t.core.runs.rundir import describe_content, make_no_run_error
 
         if not describe_content(path) and is_technology(str(path)):
             arguments["plugin"] = choose_technology(str(path), arguments["plugin"])
             arguments["run_file"] = None
             return None, testbed
-    if path.is_dir():
-        from v6t.core.runs.rundir import make_no_run_error
-
-        raise make_no_run_error(path)
+        if path.is_dir():
+            raise make_no_run_error(path)
     try:
         return YamlFile(path), testbed
     except UsageError as error:

@@ -1,6 +1,7 @@
 """The plan of a run, for ``v6t run --dry-run``: one screen, or with ``-v`` everything."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -12,7 +13,6 @@ from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
-from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session.plan_steps import format_plan
 from v6t.profiles.mixes import format_sizes
 
@@ -29,16 +29,12 @@ def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
     run, run_plan = setup.settings, plan(setup)
     describe = _describe_details if detailed else _describe_briefly
     device = "a device that you configure" if setup.has_user_device else run.dut.driver
-    lines = chain(
-        [f"{run.plugin} on {device}, {run.tester.kind} tester, {run.preset} preset"],
-        describe(setup, run_plan),
-        ["Nothing was changed."],
-    )
+    head = f"{run.plugin} on {device}, {run.tester.kind} tester, {run.preset} preset"
+    lines = chain([head], describe(setup, run_plan), ["Nothing was changed."])
     return make_result(run_plan.to_json, lines)
 
 
 def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
-    """Yield the lines of a short description: traffic, benchmarks, time, device and warnings."""
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in run_plan.points)
     sides = " (IPv6/IPv4 side)"
     if all(size[0] == size[1] for size in (text.split("/") for text in sizes) if len(size) == 2):
@@ -54,9 +50,14 @@ def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     }
     if setup.driver.configures_device:
         steps = setup.example_plan.steps
+        # those that are not specific to one link
+        purposes = [step.why for step in steps if not re.search("left|right", step.why)]
+        shown = purposes[:MAX_SHOWN_PURPOSES]
+        more = len(purposes) - len(shown)
+        summary = ["; ".join([*shown, *([f"{more} more"] if more else [])])] if purposes else []
         count = pluralize(len(steps), "step")
         undo = f"{count}, all undone at the end (commands: v6t dut plan, or -v)"
-        rows["device gets"] = [*_describe_device(setup), *_describe_steps(steps), undo]
+        rows["device gets"] = [*_describe_device(setup), *summary, undo]
     elif not setup.driver.is_cable:
         rows["device needs"] = [*_describe_device(setup), "-v prints all of it, with the rules"]
     rows["warnings"] = [*run_plan.warnings, *list_setting_warnings(setup)]
@@ -67,7 +68,6 @@ def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
 
 
 def _describe_clients(params: Any) -> Iterator[str]:
-    """Yield a line about the clients, and one about the servers and public addresses."""
     last = params.initiator + (params.initiator_count - 1) * params.initiator_step
     clients = f"1 Initiator {params.initiator}, as in RFC 9693 (many: {MANY_CLIENTS_OPTIONS})"
     if params.subscribers:
@@ -84,7 +84,6 @@ def _describe_clients(params: Any) -> Iterator[str]:
 
 
 def _describe_traffic(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
-    """Yield lines about the technology, its clients, connections and background traffic."""
     technology = setup.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
@@ -98,7 +97,6 @@ def _describe_traffic(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
 
 
 def _describe_trials(run_plan: RunPlan) -> str:
-    """Return the number of trials with their expected and minimum duration as text."""
     trials = pluralize(run_plan.trial_count, "trial")
     text = f"about {trials}, {format_duration(run_plan.duration_s)}"
     if run_plan.least_s < SHOW_MIN_DURATION_BELOW * run_plan.duration_s:
@@ -107,7 +105,6 @@ def _describe_trials(run_plan: RunPlan) -> str:
 
 
 def _describe_device(setup: RunSetup) -> Iterator[str]:
-    """Yield lines with the addresses of each side and the numbers of routes and neighbors."""
     sides = {"left": setup.intent.left, "right": setup.intent.right}
     for name, side in sides.items():
         shown = ", ".join(map(str, side.addresses[:MAX_SHOWN_ADDRESSES])) or "no address"
@@ -118,23 +115,12 @@ def _describe_device(setup: RunSetup) -> Iterator[str]:
     yield f"{pluralize(routes, 'route')}, {pluralize(neighbors, 'neighbor')}"
 
 
-def _describe_steps(steps: Iterable[Step]) -> Iterator[str]:
-    """Yield a line with the purposes of the steps that are not specific to one link."""
-    purposes = [step.why for step in steps if "left" not in step.why and "right" not in step.why]
-    more = len(purposes) - MAX_SHOWN_PURPOSES
-    if purposes:
-        yield "; ".join(purposes[:MAX_SHOWN_PURPOSES]) + (f"; {more} more" if more > 0 else "")
-
-
 def _describe_details(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
-    """Yield lines about all points, streams, capabilities, device commands and warnings."""
     for point in run_plan.points:
+        place = f"{format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}"
+        trials = f"{point.trials} trials, about {format_duration(point.duration_s)}"
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
-        yield (
-            f"  {format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
-            f"{point.trials} trials, about {format_duration(point.duration_s)}; the medium carries "
-            f"{point.media_fps:,} fps per direction{counted}"
-        )
+        yield f"  {place}: {trials}; medium: {point.media_fps:,} fps per direction{counted}"
     yield f"  together {_describe_trials(run_plan)}"
     yield "Streams"
     yield from (f"  {line}" for line in run_plan.stream_descriptions)

@@ -1,12 +1,9 @@
 """Progress of a run on standard error: plain lines, and a state line on a terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -16,12 +13,10 @@ from v6t.analysis.record import Record
 from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import display_callbacks, write_stderr_line
+from v6t.core.reporting.live import LiveView, parse_address
 from v6t.core.runs import events
 from v6t.core.runs.events import CurrentTrial, Listener
 from v6t.procedures.trial_runner import Progress
-
-if TYPE_CHECKING:
-    from v6t.core.reporting.live import LiveView
 
 REFRESHES_PER_SECOND = 10
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 6, 24  # characters
@@ -60,8 +55,6 @@ def open_view(
     """Return the page served at the address of ``--live``, or None without the option."""
     if live is None:
         return None
-    from v6t.core.reporting.live import LiveView, parse_address
-
     return LiveView(parse_address(live), directory, write_stderr_line, render)
 
 
@@ -139,23 +132,19 @@ class ProgressDisplay(Listener):
                 write_stderr_line(self._stop_message)
 
     def _render(self) -> Text:
-        """Return the current state lines."""
         if self._stop_message or self._current is None:
             return Text(self._stop_message)
         lines = self._describe_state(self._current)
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
     def _describe_state(self, current: CurrentTrial) -> tuple[str, str]:
-        """Return the lines with the progress bar and with the current trial."""
         passed_s = time.monotonic() - self._trial_began
         remaining_s = max(0.0, current.remaining_s - passed_s)
         elapsed_s = current.elapsed_s + passed_s
         share = elapsed_s / (elapsed_s + remaining_s) if elapsed_s + remaining_s else 0.0
         total = current.number + current.remaining_trials
-        state = (
-            f" {share:4.0%}   trial {current.number:,} of ~{total:,}   "
-            f"{events.format_duration(remaining_s)} left{self._of_run}"
-        )
+        remaining = f"{events.format_duration(remaining_s)} left{self._of_run}"
+        state = f" {share:4.0%}   trial {current.number:,} of ~{total:,}   {remaining}"
         width = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, self._console.width - len(state) - 3))
         bar = ("━" * round(width * share)).ljust(width, "─")
         message = self._message or events.describe_trial(current, self._progress, passed_s)

@@ -1,38 +1,40 @@
 """Commands that read stored runs: ``v6t list``, ``show``, ``report``, ``compare`` and ``trend``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from v6t.analysis.compare.comparison import RunComparison
+from v6t.analysis.presentation import Presentations
+from v6t.analysis.report.verdict import write_verdict
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Column, explain_marks, make_table, pluralize
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
+from v6t.analysis.warnings import NOT_MEASURED, list_warnings
+from v6t.audit.record import AuditComparison, read_audit
 from v6t.base.errors import UsageError
+from v6t.base.files import read_json
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli import options, terminal
 from v6t.core.cli.terminal import CommandResult, make_document_result, print_table
 from v6t.core.log import is_verbose
-
-if TYPE_CHECKING:
-    from v6t.analysis.blocks import ReportDocument
-    from v6t.analysis.compare.comparison import RunComparison
-    from v6t.analysis.presentation import Presentations
-    from v6t.analysis.rundata import RunData
-    from v6t.audit.record import AuditComparison
-    from v6t.core.reporting.write import FigureSelection
-    from v6t.core.runs.results import RunSummary
+from v6t.core.reporting import compare
+from v6t.core.reporting.trend import find_trend, make_trend_document
+from v6t.core.reporting.write import FigureSelection, write_run_report
+from v6t.core.runs import results, rundir
+from v6t.core.runs.results import RunSummary
 
 WORSE_STATUS = 7  # exit status: a result is worse, or became worse at its last change
 RESULTS_WIDTH = 120  # width of results in pipes and files, in characters
 MAX_SHOWN_WARNINGS = 3  # kinds of warnings shown without --warnings
-SHARED_CODE_WARNING = (
-    "The reference device uses v6t's own translation; matching frames verify the data path only."
-)
+SHARED_CODE_WARNING = "The reference device is v6t's: matching frames verify the data path only."
 
 
 @click.command(cls=options.Command)
@@ -40,24 +42,18 @@ SHARED_CODE_WARNING = (
 @options.json_option
 def list_command(directory: Path | None) -> CommandResult:
     """List the runs in DIRECTORY (default: .) and in its campaigns, oldest first."""
-    from v6t.core.runs.results import list_runs
-
     directory = directory or Path()
-    runs = list_runs(directory)
+    runs = results.list_runs(directory)
     return CommandResult(lambda: [*map(asdict, runs)], partial(_print_runs, directory, runs))
 
 
 def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
-    """Print a table of runs; without runs, print how to make one."""
-    from v6t.analysis.sheet import Column, make_table
-    from v6t.core.runs.results import COMPLETE
-
     if not runs:
         click.echo(f"no runs in {directory}; `v6t run` makes one", err=True)
         return
 
     def describe_result(run: RunSummary) -> str:
-        return run.headline or "-" if run.state == COMPLETE else run.state
+        return run.headline or "-" if run.state == results.COMPLETE else run.state
 
     columns = [
         Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
@@ -82,13 +78,10 @@ def show_command(directory: Path | None, warnings: bool, trials: bool) -> Comman
 
     With -v: the complete tables, as in the report.
     """
-    from v6t.core.runs.results import load_run
-    from v6t.core.runs.rundir import report_damage, resolve_run_path
-
-    path = resolve_run_path(directory)
-    data = load_run(path)
+    path = rundir.resolve_run_path(directory)
+    data = results.load_run(path)
     if trials:
-        with report_damage(path):
+        with rundir.report_damage(path):
             return make_trials_result(data)
     return make_run_result(data, path, wide=is_verbose(), all_warnings=warnings)
 
@@ -102,31 +95,24 @@ def make_run_result(
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
     """
-    from v6t.core.runs.results import NO_RESULTS, RUNNING, make_results_document
-    from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
-        with report_damage(path):
+        with rundir.report_damage(path):
             _print_results(data, path, wide, all_warnings)
         page = path / "report.html"
         click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
-        if data.status in (RUNNING, NO_RESULTS["status"]):
+        if data.status in (results.RUNNING, results.NO_RESULTS["status"]):
             click.echo(f"This run is not complete. To continue: v6t resume {quote(str(path))}")
 
     def to_json() -> Any:
         """Return the content of results.json, in the order of the file."""
-        return json.loads(format_json(make_results_document(data.results)))
+        return json.loads(rundir.format_json(results.make_results_document(data.results)))
 
     return CommandResult(to_json, print_results)
 
 
 def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) -> None:
     """Print tables, trials, warnings and the verdict; see :func:`make_run_result`."""
-    from v6t.analysis.report.verdict import write_verdict
-    from v6t.analysis.sheet import explain_marks, pluralize
-    from v6t.analysis.warnings import NOT_MEASURED, list_warnings
-    from v6t.benchmarks.registry import load_presentations
-
     known = load_presentations()
     for presentation, records in known.group_measured(data.records):
         make_tables = presentation.make_tables if wide else presentation.make_brief_tables
@@ -162,8 +148,6 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
 
     The number is None if the warning applies to the whole run.
     """
-    from v6t.analysis.warnings import list_warnings
-
     run_warnings = [*data.caveats, *([SHARED_CODE_WARNING] if data.shares_oracle else ())]
     kinds: dict[tuple[str, str], tuple[str, int]] = {}
     for record in data.records:
@@ -175,7 +159,6 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
 
 
 def _describe_bottleneck(data: RunData) -> Iterator[str]:
-    """Yield lines about what limits the device, if this was measured."""
     from v6t.core.runs.bottleneck import describe_entry
 
     if data.bottleneck:
@@ -186,8 +169,6 @@ def _describe_bottleneck(data: RunData) -> Iterator[str]:
 
 def make_trials_result(data: RunData) -> CommandResult:
     """Return the trials of a run: rate, length, frames required and received, faults."""
-    from v6t.analysis.sheet import Column, make_table
-
     trials = [
         {
             "trial": trial.key,
@@ -222,18 +203,13 @@ def make_trials_result(data: RunData) -> CommandResult:
     "but the last two. Campaigns: html, md, json, csv.",
 )
 @options.output_directory_option
-@click.option(
-    "--paper",
-    help="Print the tables of this paper next to the results, with everything that differs; a "
-    "campaign's paper by default.",
-)
+@click.option("--paper", help="Print the tables of this paper next to the results.")
 @click.option(
     "--figures",
     type=click.Choice(["none", "few", "all", "pdf"]),
     default="few",
     show_default=True,
-    help="No figures, at most 40 of a run, all of them, or all and each as figures/NAME.pdf with "
-    "figures.tex for LaTeX.",
+    help="None, at most 40, all, or all and each as figures/NAME.pdf with figures.tex for LaTeX.",
 )
 def report_command(
     directory: Path | None,
@@ -247,12 +223,9 @@ def report_command(
     The HTML file contains everything, including figures, and loads nothing. Interrupted and
     unfinished runs also have reports.
     """
-    from v6t.core.reporting.write import DEFAULT_FILES, write_run_report
-    from v6t.core.runs.rundir import resolve_run_path
-
-    directory = resolve_run_path(directory)
+    directory = rundir.resolve_run_path(directory)
     if (directory / "campaign.json").exists():
-        from v6t.core.campaigns import results
+        from v6t.core.campaigns import results as campaign_results
         from v6t.core.campaigns.campaign import load_campaign
 
         if paper:
@@ -263,28 +236,20 @@ def report_command(
             hint = "give the directory of one of its runs"
             raise UsageError(problem, hint, code="conflicting-options")
         campaign = load_campaign(directory)
-        runs = results.load_runs(directory, campaign)
-        chosen = formats or tuple(results.REPORT_FILES)
-        written = results.write_campaign_report(
-            directory, campaign, runs, chosen, output, figures=figures != "none"
-        )
-        for path in written:
+        runs = campaign_results.load_runs(directory, campaign)
+        write = partial(campaign_results.write_campaign_report, directory, campaign, runs)
+        for path in write(formats, output, figures=figures != "none"):
             click.echo(path)
-        results.check_no_damage(runs)
+        campaign_results.check_no_damage(runs)
         return
-    chosen = formats or tuple(DEFAULT_FILES)
-    for path in write_run_report(directory, output, chosen, paper=paper, figures=figures):
+    for path in write_run_report(directory, output, formats, paper=paper, figures=figures):
         click.echo(path)
 
 
 @click.command(cls=options.Command)
 @click.argument("directories", nargs=-1, type=options.PATH_TYPE)
-@options.flag(
-    "--anyway", text="Compare runs under different conditions, too, and print the differences."
-)
-@options.flag(
-    "--published", text="Print published results under the same conditions next to the runs."
-)
+@options.flag("--anyway", text="Compare under different conditions, too; print the differences.")
+@options.flag("--published", text="Compare with published results under the same conditions.")
 @options.output_option
 @options.json_option
 def compare_command(
@@ -306,11 +271,10 @@ def compare_command(
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
-    from v6t.core.reporting.compare import compare_runs, make_published_document
-    from v6t.core.runs import rundir
 
     rundir.check_paths_exist(directories)
     directories = directories or tuple(rundir.find_latest_runs(1 if published else 2))
+    directories = tuple(map(rundir.resolve_run_path, directories))
     are_audits = all((path / rundir.AUDIT).is_file() for path in directories)
     if published and (anyway or are_audits):
         problem = "--published is for runs, and excludes --anyway"
@@ -319,29 +283,20 @@ def compare_command(
         audits = _compare_audits(directories, anyway)
         return make_document_result(audits.document, output, audits.to_json)
     if published:
-        directories = tuple(map(rundir.resolve_run_path, directories))
-
-        def make_document() -> ReportDocument:
-            with rundir.report_damage(directories[-1]):
-                return make_published_document(directories)
-
-        return make_document_result(make_document, output)
+        with rundir.report_damage(directories[-1]):
+            document = compare.make_published_document(directories)
+        return make_document_result(lambda: document, output)
     if are_campaigns(directories):
         return make_comparison_result(compare_campaigns(directories, anyway), output)
-    directories = tuple(map(rundir.resolve_run_path, directories))
     if len(directories) == 1:
-        try:
-            directories = (*directories, rundir.resolve_run_path(None))
-        except UsageError:
-            directories *= 2
-        if directories[0].resolve() == directories[1].resolve():
+        with suppress(UsageError):
+            directories = directories[0], *rundir.find_latest_runs(1)
+        if directories[0].resolve() == directories[-1].resolve():
             problem = "a comparison needs two runs, but no later run exists here or below ./runs"
             raise UsageError(problem, "or --published for published results", code="no-such-run")
     with rundir.report_damage(directories[-1]):
-        from v6t.core.runs.results import load_run
-
-        runs = [*map(load_run, directories)]
-        return make_comparison_result(compare_runs(runs, anyway), output, directories, runs)
+        runs = [*map(results.load_run, directories)]
+        return make_comparison_result(compare.compare_runs(runs, anyway), output, directories, runs)
 
 
 def make_comparison_result(
@@ -351,25 +306,19 @@ def make_comparison_result(
     runs: Sequence[RunData] = (),
 ) -> CommandResult:
     """Return a comparison as result; write it to a file, if one is given."""
-    from v6t.core.reporting.compare import make_brief_document, make_comparison_document
-
-    make_document = partial(make_brief_document, comparison, directories)
+    make_document = partial(compare.make_brief_document, comparison, directories)
     if output or is_verbose():
-        make_document = partial(make_comparison_document, comparison, runs)
+        make_document = partial(compare.make_comparison_document, comparison, runs)
     status = WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
     return make_document_result(make_document, output, comparison.to_json, status)
 
 
 def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> AuditComparison:
-    """Compare audits of one technology clause by clause."""
-    from v6t.audit.record import AuditComparison, read_audit
-    from v6t.base.files import read_json
-    from v6t.core.runs.rundir import AUDIT
-
     if len(directories) < 2:
         problem = "a comparison needs two audits"
         raise UsageError(problem, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
-    audits = [read_audit(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
+    paths = [path / rundir.AUDIT for path in directories]
+    audits = [read_audit(read_json(path), str(path)) for path in paths]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
         if audit.plugin != audits[0].plugin and not allow_differences:
             technologies = f"{audits[0].plugin}, {audit.plugin}"
@@ -381,8 +330,7 @@ def _compare_audits(directories: tuple[Path, ...], allow_differences: bool) -> A
 @click.command(cls=options.Command)
 @click.argument("directories", nargs=-1, required=True, type=options.PATH_TYPE)
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
-              show_default=True, help="Order of the runs: when they began, their labels (for "
-              "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
+              show_default=True, help="Order of runs: start, label or as given.")  # fmt: skip
 @click.option("--least", "min_percent", type=options.NumberRange(0, 100), metavar="PERCENT",
               default=MIN_CHANGE_PERCENT, show_default=True,
               help="Smaller changes are left out.")  # fmt: skip
@@ -403,10 +351,8 @@ def trend_command(
     Exit status 7: the latest change of at least one result is a deterioration.
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trend
-    from v6t.core.reporting.trend import find_trend, make_trend_document
-    from v6t.core.runs.rundir import check_paths_exist
 
-    check_paths_exist(directories)
+    rundir.check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, min_percent)
     make_document = partial(make_trend_document, trend, figures=output is not None)

@@ -52,9 +52,7 @@ def load_baseline(
 
 
 baseline_option = options.path_option(
-    "--baseline",
-    callback=load_baseline,
-    text="Afterwards, compare with this run; end with status 7 if a result is worse.",
+    "--baseline", callback=load_baseline, text="Compare with this run; status 7: a result is worse."
 )
 fail_below_option = click.option(
     "--fail-below",
@@ -71,15 +69,11 @@ fail_below_option = click.option(
 @options.json_option
 @options.report_option
 @options.live_option
-@options.flag(
-    "--bottleneck",
-    text="Afterwards, watch the device at the measured throughput and print what limits it.",
-)
+@options.flag("--bottleneck", text="Afterwards, sample the device and print what limits it.")
 @click.option(
     "--audit",
     type=click.Choice(["warn", "refuse"]),
-    help="First test the core clauses of `v6t audit`, in seconds: print deviations, or refuse to "
-    "measure.",
+    help="First test the core clauses of `v6t audit`: print deviations, or refuse to measure.",
 )
 @fail_below_option
 @baseline_option
@@ -135,14 +129,12 @@ def run_command(
 
 
 def _make_checked_result(path: Path, data: RunData, output: RunOutput) -> CommandResult:
-    """Return the results of a run, which are checked when they have been printed."""
     from v6t.core.cli.results_commands import make_run_result
 
     return replace(make_run_result(data, path), finish=partial(_check_results, path, data, output))
 
 
 def _check_results(path: Path, data: RunData, output: RunOutput) -> int:
-    """Check the rates, compare a run with its baseline, and return the exit status."""
     status = 0 if output.min_fps is None else _check_rates(data, output.min_fps)
     if (baseline := output.baseline) is None:
         return status
@@ -183,10 +175,8 @@ def _describe_audit(setup: RunSetup, policy: str) -> str:
         raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
     clauses = pluralize(len(list_core_clauses(setup.technology)), "clause")
     effect = "ends the run" if policy == "refuse" else "is printed"
-    return (
-        f"audit: the core of `v6t audit`, {clauses}, is tested before the first trial; "
-        f"a deviation from a MUST or SHOULD {effect}"
-    )
+    subject = f"the core of `v6t audit`, {clauses}, is tested before the first trial"
+    return f"audit: {subject}; a deviation from a MUST or SHOULD {effect}"
 
 
 def _audit_device(setup: RunSetup, *, refuse: bool) -> None:

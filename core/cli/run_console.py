@@ -1,7 +1,5 @@
 """A run on a terminal: signals, progress, report and results."""
 
-from __future__ import annotations
-
 import logging
 import shlex
 from collections.abc import Callable
@@ -9,22 +7,22 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from v6t.analysis.rundata import RunData
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import ExtensionError, TranslationError, V6tError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.core import log
+from v6t.core.cli.progress import open_view, show_progress
 from v6t.core.cli.stopping import StopMessages, handle_signals, make_stop_messages
 from v6t.core.config.run_setup import RunSetup, make_setup
+from v6t.core.reporting.write import REPORT_ERRORS, FigureSelection, write_run_report
 from v6t.core.runs.events import Listener, RunDataCollector, open_log
+from v6t.core.runs.plan import RunPlan, plan
+from v6t.core.runs.results import make_stored_data, read_run, write_results
 from v6t.core.runs.rundir import RunDir
+from v6t.core.runs.runner import measure_rest
 from v6t.drivers.duts.session.undo_store import LOCAL_RECORD
-
-if TYPE_CHECKING:
-    from v6t.core.reporting.write import FigureSelection
-    from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
 WATCH_DURATION_S = 10.0  # of the load at each rate while the device is sampled
@@ -48,8 +46,6 @@ class RunOutput:
 
     def store_rate_limit(self, path: Path, data: RunData) -> RunData:
         """Add the rate below which JUnit results fail to the results of a run, and return its data."""
-        from v6t.core.runs.results import write_results
-
         data = replace(data, results={**data.results, "fail_below_fps": self.min_fps})
         write_results(path, data.results)
         return data
@@ -68,9 +64,6 @@ def execute_and_report(
 
     ``lock`` locks the directory while the results of the finished run are changed.
     """
-    from v6t.core.cli.progress import open_view, show_progress
-    from v6t.core.runs.plan import plan
-
     run_plan = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
     resume_command = output.format_resume_command(path)
     has_begun = (path / "config.json").exists
@@ -104,9 +97,6 @@ def execute_and_report(
 
 def continue_run(path: Path, output: RunOutput) -> RunData:
     """Resume a run, write the report and return its data; a complete run is not measured."""
-    from v6t.core.runs.results import make_stored_data, read_run
-    from v6t.core.runs.runner import measure_rest
-
     with RunDir(path, new=False) as run_dir:
         files = read_run(path)
         if not files.is_complete:
@@ -149,8 +139,6 @@ def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunDa
 
 def write_report(path: Path, data: RunData | None = None) -> None:
     """Write the report of a run, without figures if they cannot be drawn; warn of failures."""
-    from v6t.core.reporting.write import REPORT_ERRORS, write_run_report
-
     problems: dict[FigureSelection, str] = {
         "few": "the report is written without figures",
         "none": f"the report could not be written; v6t report {shlex.quote(str(path))} tries again",

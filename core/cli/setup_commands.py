@@ -18,21 +18,12 @@ STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by 
 
 
 @click.command(cls=options.Command)
-@click.option(
-    "--dir",
-    "directory",
-    default=".",
-    show_default=True,
-    type=options.PATH_TYPE,
-    help="Where to write.",
-)
+@options.path_option("--dir", "directory", default=".", show_default=True, text="Where to write.")
 @options.path_option("--from-siitperf", "siitperf", metavar="FILE", text="Convert a siitperf.conf.")
 @options.path_option(
     "--from-maptperf", "maptperf", metavar="FILE", text="Convert a maptperf.conf or mapperf.conf."
 )
-@options.path_option(
-    "--from-run", "run", metavar="DIR", text="Use the configuration of an earlier run."
-)
+@options.path_option("--from-run", "run", metavar="DIR", text="Use an earlier run's settings.")
 @options.plugin_option
 def init_command(
     directory: Path,
@@ -120,15 +111,12 @@ def selftest_command(**arguments: Any) -> CommandResult:
 
 
 def _describe_capacity(row: Mapping[str, Any], line_rate: str) -> str:
-    """Return a line about a measured capacity."""
     from v6t.profiles.mixes import format_sizes
 
     server = f"server {row['server']}: " if "server" in row else ""
-    line = (
-        f"{server}{format_sizes(row['frame_sizes'])} octets, {row['mode']}: "
-        f"{row['capacity_fps']:,.0f} fps per direction without loss, "
-        f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)"
-    )
-    if row["bounded_by"] == "line_rate":
-        line += f"; limited by the line_rate of {line_rate}: the tester may carry more"
-    return line
+    place = f"{server}{format_sizes(row['frame_sizes'])} octets, {row['mode']}"
+    usable = f"{row['usable_fps']:,.0f} usable"
+    rates = f"{row['capacity_fps']:,.0f} fps per direction without loss, {usable}"
+    limit = f"; limited by the line_rate of {line_rate}: the tester may carry more"
+    is_limited = row["bounded_by"] == "line_rate"
+    return f"{place}: {rates} ({row['trials']} trials){limit if is_limited else ''}"

@@ -48,12 +48,7 @@ def _find_extensions(parameter: str) -> Extensions[Any] | None:
     from v6t.drivers.duts.registry import DRIVERS
     from v6t.drivers.testers import TESTERS
 
-    kinds: dict[str, Extensions[Any]] = {
-        "plugin": TECHNOLOGIES,
-        "benchmarks": BENCHMARKS,
-        "tester": TESTERS,
-        "dut": DRIVERS,
-    }
+    kinds = {"plugin": TECHNOLOGIES, "benchmarks": BENCHMARKS, "tester": TESTERS, "dut": DRIVERS}
     return kinds.get(parameter)
 
 

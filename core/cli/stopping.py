@@ -62,11 +62,8 @@ def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessa
     device = ", ".join(dict.fromkeys(host for host, _ in limits))
     timers = ", ".join(f"{host} after {limit_s} s" for host, limit_s in limits if limit_s != "0")
     timer = f" (the rollback timer, if it runs by then, restores {timers})" if timers else ""
-    return StopMessages(
-        f"stopping: restoring {device}; a second Ctrl-C aborts this and may leave it "
-        f"configured{timer}",
-        (f"{device} may still be configured{timer}: {rollback_command}",),
-    )
+    first = f"stopping: restoring {device}; a second Ctrl-C may leave it configured{timer}"
+    return StopMessages(first, (f"{device} may still be configured{timer}: {rollback_command}",))
 
 
 def _list_rollback_limits(run: Settings) -> list[tuple[str, str]]:
@@ -94,7 +91,6 @@ def handle_signals(make_messages: Callable[[], StopMessages] | None) -> Iterator
     """
 
     def handle_first_signal(signum: int, _frame: FrameType | None) -> None:
-        """Print the effect of the first signal, and interrupt the run."""
         for name in HANDLED_SIGNALS:  # programs that a worker starts would inherit SIG_IGN
             signal.signal(name, handle_second_signal if make_messages else lambda *_: None)
         try:

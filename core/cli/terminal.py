@@ -37,12 +37,9 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
     """
     if indent is None:
         indent = len(line) - len(line.lstrip())
+    room, start = width or shutil.get_terminal_size().columns, " " * indent
     return textwrap.fill(
-        line,
-        width or shutil.get_terminal_size().columns,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+        line, room, subsequent_indent=start, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -120,7 +117,6 @@ def print_document(document: ReportDocument) -> None:
 
 
 def _continue_command(command: str) -> str:
-    """Return a command, on a terminal continued over several lines."""
     if not sys.stdout.isatty() or "'" in command:
         return command
     return " \\\n".join(wrap(command, indent=6, width=get_width() - 2).splitlines())

@@ -1,9 +1,7 @@
 """Checks that find errors in a run before any traffic is sent."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.ethernet import compute_max_frame_rate_fps
@@ -11,14 +9,12 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import make_phase_one_settings
 from v6t.core.config.run_setup import RunSetup, make_tester
+from v6t.core.modifiers.base import Modifier
+from v6t.drivers.tester import Tester
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
 from v6t.profiles.model import Role
 from v6t.trials.trial import CAPABILITIES, Capability
-
-if TYPE_CHECKING:
-    from v6t.core.modifiers.base import Modifier
-    from v6t.drivers.tester import Tester
 
 
 def check_ttl(setup: RunSetup) -> None:
@@ -48,9 +44,8 @@ def check_benchmark_settings(setup: RunSetup) -> None:
         if benchmark.runs_alone and len(setup.benchmarks) > 1:
             problem = f"{benchmark.name} cannot share a run with other benchmarks"
             raise UsageError(problem, "leave the others out of --measure", code="conflict")
-        if benchmark.requires_single_size and any(
-            isinstance(size, str) for size in setup.settings.frame_sizes
-        ):
+        has_mix = any(isinstance(size, str) for size in setup.settings.frame_sizes)
+        if benchmark.requires_single_size and has_mix:
             problem = f"{benchmark.name} cannot use a mix of frame sizes"
             hint = "give it a frame size, or leave it out of --measure"
             raise UsageError(problem, hint, code="invalid-frame-size-mix")
@@ -61,7 +56,6 @@ def check_benchmark_settings(setup: RunSetup) -> None:
 
 
 def _sends_negative_frames(setup: RunSetup) -> bool:
-    """Return whether the traffic contains frames that the device must drop."""
     technology = setup.technology
     if technology.exchange != "frames":
         return False
@@ -75,13 +69,10 @@ def _sends_negative_frames(setup: RunSetup) -> bool:
 
 def check_modifier(setup: RunSetup, modifier: Modifier) -> None:
     """Reject a modifier that is incompatible with this run."""
-    if setup.technology.exchange != "frames":
-        raise UsageError(
-            f"modifiers need test frames, but {setup.technology.name} uses "
-            f"{setup.technology.exchange}",
-            "leave the modifier out",
-            code="unsuitable-modifier",
-        )
+    technology = setup.technology
+    if technology.exchange != "frames":
+        problem = f"modifiers need test frames, but {technology.name} uses {technology.exchange}"
+        raise UsageError(problem, "leave the modifier out", code="unsuitable-modifier")
     if not modifier.needs_driver or setup.tester.simulates:
         return
     if not setup.has_driver:
@@ -90,11 +81,8 @@ def check_modifier(setup: RunSetup, modifier: Modifier) -> None:
         raise UsageError(problem, hint, code="missing-driver")
     for benchmark in setup.benchmarks:
         if modifier.needs_stream and benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
-            raise UsageError(
-                f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",
-                "leave one of them out",
-                code="unsuitable-modifier",
-            )
+            problem = f"{modifier.name} needs a stream, which {benchmark.name} does not send"
+            raise UsageError(problem, "leave one of them out", code="unsuitable-modifier")
     modifier.check_plan(setup.example_plan)
 
 
@@ -131,12 +119,11 @@ def check_tester_capabilities(
 ) -> None:
     """Reject a benchmark that needs more than the capabilities ``available`` of the tester."""
     if lacking := sorted(benchmark.list_capabilities(setup) - available):
-        raise EnvironmentLacking(
-            f"the {setup.settings.tester.kind} tester cannot measure {benchmark.name}: it needs a "
-            f"tester that {' and '.join(CAPABILITIES[a] for a in lacking)}",
-            "leave it out of --measure, or choose another tester or other options of this one",
-            code="unsupported-by-tester",
-        )
+        needs = f"a tester that {' and '.join(CAPABILITIES[a] for a in lacking)}"
+        kind = setup.settings.tester.kind
+        problem = f"the {kind} tester cannot measure {benchmark.name}: it needs {needs}"
+        hint = "leave it out of --measure, or choose another tester or other options of this one"
+        raise EnvironmentLacking(problem, hint, code="unsupported-by-tester")
 
 
 def check_connections(setup: RunSetup) -> None:
@@ -166,13 +153,9 @@ def check_connections(setup: RunSetup) -> None:
     c = run.procedure.connections
     combinations = plugin.combinations
     if any(b.fills_table for b in setup.benchmarks) and c.count > combinations:
-        raise UsageError(
-            f"phase 1 of {c.count} connections needs as many four-tuples, but the ranges give "
-            f"{combinations}",
-            "widen initiator_ports, responder_ports or the address counts, or lower "
-            "connections.count",
-            code="not-enough-addresses",
-        )
+        problem = f"phase 1 of {c.count} connections needs more than {combinations} four-tuples"
+        hint = "widen the port ranges or the address counts, or lower connections.count"
+        raise UsageError(problem, hint, code="not-enough-addresses")
     if c.entries is not None and c.entries > c.count:
         problem = f"the Responder cannot send in {c.entries} of {c.count} connections"
         raise UsageError(problem, "lower connections.entries", code="out-of-range")
@@ -186,20 +169,15 @@ def check_connections(setup: RunSetup) -> None:
 
 
 def _check_session_limit(setup: RunSetup) -> None:
-    """Reject benchmarks that open more connections than the device holds."""
     plugin = setup.technology
     plugin.params.check_client_limits()
     limit = plugin.params.max_sessions
     for benchmark in setup.benchmarks:
         needed = benchmark.find_min_connections(setup)
         if limit is not None and needed > limit:
-            raise UsageError(
-                f"{benchmark.name} opens {needed:,} connections, but the device holds {limit:,} "
-                "sessions (session_limit)",
-                f"set session_limit to {needed} or more, or lower the number of connections",
-                params={"session_limit": needed},
-                code="out-of-range",
-            )
+            problem = f"{benchmark.name} opens {needed:,} connections; the device holds {limit:,}"
+            hint = f"set session_limit to {needed} or more, or lower the number of connections"
+            raise UsageError(problem, hint, params={"session_limit": needed}, code="out-of-range")
 
 
 def _check_timeout(setup: RunSetup) -> None:
@@ -223,13 +201,11 @@ def _check_timeout(setup: RunSetup) -> None:
         least_s = math.floor(needed_s) + 1
         by_parameter = getattr(setup.intent.configuration, "udp_timeout_s", 0) == limit_s
         name = "udp_timeout_s" if by_parameter else "dut.options.timeout_s"
-        raise UsageError(
-            f"the device removes idle connections after {limit_s:g} s, but {c.count:,} connections "
-            f"and a trial take at least {needed_s:.1f} s",
-            f"set {name} to {least_s} or more, or use fewer connections",
-            params={"udp_timeout_s": least_s} if by_parameter else None,
-            code="idle-timeout",
-        )
+        needed = f"{c.count:,} of them and a trial take {needed_s:.1f} s"
+        problem = f"connections expire after {limit_s:g} s, but {needed}"
+        hint = f"set {name} to {least_s} or more, or use fewer connections"
+        params = {"udp_timeout_s": least_s} if by_parameter else None
+        raise UsageError(problem, hint, params=params, code="idle-timeout")
 
 
 def _check_reference_device(setup: RunSetup, reason: str) -> None:

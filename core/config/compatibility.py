@@ -1,30 +1,20 @@
 """Drivers that can configure a device for a technology, by the configuration of its default intent."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
 
 from v6t.base.errors import V6tError
 from v6t.core.config.plugins import list_names, load_technology_type
+from v6t.drivers.duts import registry
 from v6t.drivers.duts.capabilities import find_capabilities
-from v6t.drivers.duts.registry import (
-    DEFAULT_DRIVER,
-    list_driver_names,
-    load_driver_type,
-    make_driver,
-)
+from v6t.intent.device import DeviceIntent
 from v6t.intent.families import DeviceConfig
-
-if TYPE_CHECKING:
-    from v6t.intent.device import DeviceIntent
-    from v6t.plugins.base import Technology
+from v6t.plugins.base import Technology
 
 
 def accepts_any_technology(driver: str) -> bool:
     """Return whether a driver accepts any technology because it runs the user's commands."""
-    kind = load_driver_type(driver)
+    kind = registry.load_driver_type(driver)
     return DeviceConfig in kind.supported_configurations and not kind.is_chain
 
 
@@ -37,7 +27,7 @@ def can_configure(driver: str, technology: str) -> bool:
         if accepts_any_technology(driver):
             return False
         intent = _make_default_intent(load_technology_type(technology))
-        load_driver_type(driver).check_supported(intent)
+        registry.load_driver_type(driver).check_supported(intent)
     except V6tError:
         return False
     return True
@@ -50,10 +40,10 @@ def list_compatible_drivers(technology: str, *, exclude_reference: bool = False)
         technology: name of the technology.
         exclude_reference: leave out the reference device, which has no configuration.
     """
-    drivers = [name for name in list_driver_names() if can_configure(name, technology)]
+    drivers = [name for name in registry.list_driver_names() if can_configure(name, technology)]
     with suppress(V6tError):  # an unknown technology has no default
         if not exclude_reference and not load_technology_type(technology).default_driver:
-            drivers.insert(0, DEFAULT_DRIVER)
+            drivers.insert(0, registry.DEFAULT_DRIVER)
     return drivers
 
 
@@ -67,12 +57,11 @@ def list_capabilities(driver: str) -> list[tuple[str, str]]:
     """Return the names and values of a driver's capabilities, combined over its technologies."""
     technologies = list_technologies(driver)
     intents = [_make_default_intent(load_technology_type(name)) for name in technologies]
-    capabilities = find_capabilities(make_driver(driver, {}), *intents)
+    capabilities = find_capabilities(registry.make_driver(driver, {}), *intents)
     rows = {"technologies": technologies or ("any",), **capabilities}
     return [(name, ", ".join(values)) for name, values in rows.items()]
 
 
 @cache
 def _make_default_intent(kind: type[Technology]) -> DeviceIntent:
-    """Return the intent of a technology with its default parameters."""
     return kind().make_dut_intent()

@@ -1,27 +1,33 @@
 """Descriptions of all settings and data fields, derived from the models, and look-up by name."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
+from v6t.analysis.csv_rows import FIGURE_COLUMNS, TRIAL_COLUMNS
+from v6t.analysis.record import RateRecord
+from v6t.analysis.sheet import find_terms, read_terms
+from v6t.base.error_codes import ERROR_CODES
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields, parse_docstrings
 from v6t.base.text import convert_docstring, did_you_mean
+from v6t.benchmarks import registry
+from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.common import FIRST_CSV_COLUMNS
 from v6t.core.config.plugins import TECHNOLOGIES, load_technology_type, resolve_alias
+from v6t.core.config.settings import RunFileSettings, Testbed, make_procedure_model
 from v6t.core.config.yaml_file import format_yaml
+from v6t.drivers.duts.options import DutOptions, LinuxOptions
+from v6t.drivers.duts.registry import DRIVERS
+from v6t.drivers.testers import TESTERS
 from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.base import Benchmark
 
 _TYPE_NAMES = {  # by JSON Schema type
     "integer": "whole number",
@@ -31,14 +37,11 @@ _TYPE_NAMES = {  # by JSON Schema type
     "object": "names with values",
     "null": "nothing",
 }
+_ADDRESS_NOUNS = {"": "address", "interface": "address and length", "network": "prefix"}
 _FORMAT_NAMES = {  # by JSON Schema format
     f"ipv{version}{suffix}": f"IPv{version} {noun}"
     for version in (4, 6)
-    for suffix, noun in (
-        ("", "address"),
-        ("interface", "address and length"),
-        ("network", "prefix"),
-    )
+    for suffix, noun in _ADDRESS_NOUNS.items()
 }
 _LIMIT_TEXTS = {  # by JSON Schema keyword
     "minimum": "at least {}",
@@ -87,8 +90,6 @@ def _split_name(name: str) -> list[str]:
 
 def list_run_settings() -> list[ReferenceEntry]:
     """List the settings of a run file without the parts of ``procedure``, which depend on the plugins."""
-    from v6t.core.config.settings import RunFileSettings
-
     return [row for row in list_settings(RunFileSettings) if not row.name.startswith("procedure.")]
 
 
@@ -136,19 +137,16 @@ def summarize_docstring(obj: Any) -> str:
 
 
 def _find_models(annotation: Any) -> list[type[BaseModel]]:
-    """List the pydantic models in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _find_models(part)]
 
 
 def _has_sequence(annotation: Any) -> bool:
-    """Return whether a type annotation contains a list or tuple."""
     return get_origin(annotation) in (list, tuple) or any(map(_has_sequence, get_args(annotation)))
 
 
 def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """Return a short description of the values that a JSON schema allows."""
     if "$ref" in schema:
         return _describe_schema(defs[schema["$ref"].rpartition("/")[2]], defs)
     if "anyOf" in schema:
@@ -210,7 +208,6 @@ def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
 
 
 def _find_titles(rows: Iterable[ReferenceEntry], title: str) -> list[ReferenceEntry]:
-    """Return the entry with the longest name that a title begins with, if any."""
     words = title.lower()
     matches = [
         row
@@ -244,24 +241,22 @@ def _filter_entries(rows: Iterable[ReferenceEntry], wanted: list[str]) -> list[R
 
 def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
-    words = list(_iter_term_entries())
-    extensions = list(_iter_extension_entries())
+    names: dict[str, list[str]] = {}
+    for row in (*_iter_extension_entries(), *_iter_benchmark_entries(), *_iter_term_entries()):
+        names.setdefault(row.kind, []).append(row.name)
+    settings = dict.fromkeys(row.name for row in list_all_settings(plugin))
     return {
-        "technologies": [row.name for row in extensions if row.kind == TECHNOLOGY_KIND],
-        "device drivers": [row.name for row in extensions if row.kind == DRIVER_KIND],
-        "testers": [row.name for row in extensions if row.kind == TESTER_KIND],
-        "benchmarks": [row.name for row in _iter_benchmark_entries() if row.kind != TITLE_KIND],
-        "words of tables and figures": [row.name for row in words if row.kind == TERM_KIND],
-        "settings": list(dict.fromkeys(row.name for row in list_all_settings(plugin))),
-        "error codes": [row.name for row in words if row.kind == ERROR_KIND],
+        "technologies": names[TECHNOLOGY_KIND],
+        "device drivers": names[DRIVER_KIND],
+        "testers": names[TESTER_KIND],
+        "benchmarks": names[BENCHMARK_KIND],
+        "words of tables and figures": names[TERM_KIND],
+        "settings": [*settings],
+        "error codes": names[ERROR_KIND],
     }
 
 
 def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
-    """Yield an entry for each benchmark, and one for its table's title if that differs."""
-    from v6t.benchmarks import registry
-    from v6t.core.config.settings import make_procedure_model
-
     procedure = make_procedure_model()
     for benchmark in registry.load_installed():
         text = _describe_benchmark(type(benchmark), procedure)
@@ -272,10 +267,6 @@ def _iter_benchmark_entries() -> Iterator[ReferenceEntry]:
 
 
 def _iter_extension_entries() -> Iterator[ReferenceEntry]:
-    """Yield an entry for each technology, its title, each device driver and each tester."""
-    from v6t.drivers.duts.registry import DRIVERS
-    from v6t.drivers.testers import TESTERS
-
     for name, technology in TECHNOLOGIES.load_all():
         text = f"{technology.title} [{', '.join(technology.rfcs)}]"
         yield ReferenceEntry(name, TECHNOLOGY_KIND, "", f"{text}\nParameters: v6t plugins {name}")
@@ -292,39 +283,29 @@ def _iter_extension_entries() -> Iterator[ReferenceEntry]:
 @cache
 def _describe_benchmark(kind: type[Benchmark[Any, Any]], procedure: type[BaseModel]) -> str:
     """Describe what a benchmark measures and how, its settings, defaults and columns."""
-    return "\n".join(_iter_benchmark_lines(kind(), procedure))
-
-
-def _iter_benchmark_lines(
-    benchmark: Benchmark[Any, Any], procedure: type[BaseModel]
-) -> Iterator[str]:
-    from v6t.analysis.sheet import find_terms
-
-    yield from map(convert_docstring, inspect.cleandoc(benchmark.__doc__ or "").split("\n\n"))
+    benchmark = kind()
+    lines = [*map(convert_docstring, inspect.cleandoc(kind.__doc__ or "").split("\n\n"))]
     rows = [row for row in list_settings(procedure) if "[]." not in row.name]
     sections = [f"{key}." for key in benchmark.list_sections()]
     settings = [row for key in sections for row in rows if row.name.startswith(key)]
     settings += [row for row in rows if row.name in benchmark.used_settings]
     if settings:
-        yield "Settings (--set-procedure NAME=VALUE), their defaults in the preset rfc:"
+        lines.append("Settings (--set-procedure NAME=VALUE), their defaults in the preset rfc:")
     for row in settings[:MAX_SHOWN_SETTINGS]:
         default = "" if row.default in ("", "none") else f" ({row.default})"
-        yield f"  {row.name}{default}: {re.split('[.;:](?: |$)', row.text)[0]}"
+        lines.append(f"  {row.name}{default}: {re.split('[.;:](?: |$)', row.text)[0]}")
     if others := settings[MAX_SHOWN_SETTINGS:]:
         keys = dict.fromkeys(f"procedure.{row.name}".rpartition(".")[0] for row in others)
-        yield f"  and {len(others)} more: v6t explain {', '.join(keys)}"
+        lines.append(f"  and {len(others)} more: v6t explain {', '.join(keys)}")
     headings = [column.name for column in benchmark.columns if not column.wide]
     terms = find_terms(headings) + find_terms(headings, "common")
     if terms := [row for row in terms if row[0] not in PLAIN_TERMS][:MAX_SHOWN_TERMS]:
         meanings = (f"{term}, {re.split('[:;,(]', text)[0].strip()}" for term, text in terms)
-        yield f"Columns: {'; '.join(meanings)}"
+        lines.append(f"Columns: {'; '.join(meanings)}")
+    return "\n".join(lines)
 
 
 def _iter_term_entries() -> Iterator[ReferenceEntry]:
-    """Yield an entry for each term and title of tables, and each error code."""
-    from v6t.analysis.sheet import read_terms
-    from v6t.base.error_codes import ERROR_CODES
-
     meanings = read_terms()
     for group, kind in (("tables", TERM_KIND), ("common", TERM_KIND), ("titles", TITLE_KIND)):
         for term, meaning in meanings[group].items():
@@ -335,11 +316,6 @@ def _iter_term_entries() -> Iterator[ReferenceEntry]:
 
 def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
-    from v6t.core.config.settings import Testbed, make_procedure_model
-    from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import DRIVERS
-    from v6t.drivers.testers import TESTERS
-
     yield from list_run_settings()
     if plugin is not None:
         yield from list_settings(load_technology_type(plugin).params_model, "params.")
@@ -439,12 +415,7 @@ def _make_field(file: str, name: str, text: str) -> DataField:
 
 
 def _list_csv_columns() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the name of each CSV file with the meanings of its columns."""
-    from v6t.analysis.csv_rows import FIGURE_COLUMNS, TRIAL_COLUMNS
-    from v6t.analysis.record import RateRecord
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
-    from v6t.benchmarks import registry
-    from v6t.benchmarks.common import FIRST_CSV_COLUMNS
 
     for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
@@ -468,7 +439,6 @@ def _list_dataclass_fields(kind: type, prefix: str) -> Iterator[tuple[str, str]]
 
 
 def _find_dataclasses(hint: Any, path: str) -> Iterator[tuple[type, str]]:
-    """Yield the dataclasses in a type annotation with their paths."""
     if isinstance(hint, type) and is_dataclass(hint):
         yield hint, path
     for part in get_args(hint):
@@ -484,10 +454,7 @@ def parse_attribute_docs(cls: type) -> dict[str, str]:
 
 
 def _list_result_fields() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield each kind of object in results.json with the meanings of its fields."""
-    from v6t.benchmarks.registry import make_results_schema
-
-    schema = make_results_schema()
+    schema = registry.make_results_schema()
     for name, part in {"": schema, **schema["$defs"]}.items():
         keys = {key: known["description"] for key, known in part["properties"].items()}
         yield f"results.json {name}".strip(), keys

@@ -17,8 +17,7 @@ TECHNOLOGIES: Extensions[Technology] = Extensions(
 MODIFIERS: Extensions[Modifier] = Extensions(
     "v6t.modifiers", "v6t.core.modifiers.base:Modifier", "modifier"
 )
-# Plugin names by alias in lower case.
-ALIASES = {
+ALIASES = {  # plugin names by alias in lower case
     alias: name
     for name, aliases in (
         ("clat", "464xlat xlat464"),

@@ -1,68 +1,32 @@
 """The settings of one run from preset, run file, testbed file and options; later ones win."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import list_flags
-from v6t.core.config.checks import (
-    check_benchmark_settings,
-    check_modifier,
-    check_tester_capabilities,
-    check_ttl,
-)
+from v6t.core.config import checks, yaml_file
+from v6t.core.config import settings as models
 from v6t.core.config.plugins import load_technology_type, resolve_alias
 from v6t.core.config.run_setup import RunSetup, make_device_view, make_technology, make_tester
-from v6t.core.config.settings import (
-    RFC_SIZES,
-    DutSettings,
-    Preset,
-    ProcedureSettings,
-    RunFileSettings,
-    Settings,
-    Testbed,
-    TesterSettings,
-    list_file_names,
-    make_preset_settings,
-    make_procedure_model,
-)
-from v6t.core.config.yaml_file import (
-    SettingsSource,
-    YamlFile,
-    check_name,
-    check_names,
-    deep_merge,
-    locate_errors,
-    parse_assignments,
-    set_value,
-    validate,
-)
-from v6t.drivers.duts.registry import (
-    DEFAULT_DRIVER,
-    list_shared_options,
-    load_driver_type,
-    make_driver,
-)
-from v6t.drivers.duts.registry import list_driver_names as driver_names
+from v6t.core.config.settings import DutSettings, Preset, RunFileSettings, Testbed, TesterSettings
+from v6t.core.config.yaml_file import SettingsSource, YamlFile, check_name, locate_errors, validate
+from v6t.drivers.duts import registry as drivers
+from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.registry import DEFAULT_DRIVER
+from v6t.drivers.tester_kind import TesterKind
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, load_kind
+from v6t.plugins.base import PluginParams, Technology
 from v6t.trials.trial import MODES
 
-if TYPE_CHECKING:
-    from v6t.drivers.duts.driver import Driver
-    from v6t.drivers.tester_kind import TesterKind
-    from v6t.plugins.base import PluginParams, Technology
-
 DEMONSTRATION_TECHNOLOGY = "mape-br"  # used by a run without any file or flag
-# Settings of the options that are named otherwise.
-_OPTION_SETTINGS = {
+_OPTION_SETTINGS = {  # settings of the options that are named otherwise
     "tester": "tester.kind",
     "tester_options": "tester.options",
     "dut": "dut.driver",
@@ -101,66 +65,55 @@ def resolve_setup(
         raise UsageError("--plugin is missing", hint, code="missing-setting")
     with locate_errors(run_source, "plugin"):
         kind = load_technology_type(name)
+    known_benchmarks = (*registry.list_names(), registry.ALL_BENCHMARKS)
     with locate_errors(run_source, "benchmarks"):
         wanted = run.benchmarks or kind.default_benchmarks
-        named = check_names(wanted, (*registry.list_names(), registry.ALL_BENCHMARKS), "benchmark")
+        named = yaml_file.check_names(wanted, known_benchmarks, "benchmark")
     benchmarks, left_out = named, tuple[str, ...]()
     if registry.ALL_BENCHMARKS in named:
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
-        modes = check_names(run.modes or kind.modes, MODES, "mode")
+        modes = yaml_file.check_names(run.modes or kind.modes, MODES, "mode")
     tester_settings, tester = _choose_tester(bed, bed_source)
     default_driver = (tester.in_lab and kind.default_driver) or DEFAULT_DRIVER
     links = bed.technology_links
     dut_settings, driver = _choose_driver(bed, bed_source, default_driver, swapped=links.swapped)
-    known = {*run.params, *kind.params_model.derive_params(run.params)}
-    own = driver.get_parameter_overrides(name)
-    driver_params = {k: v.value for k, v in own.items() if k in run.params or k not in known}
-    own_defaults = tuple(n for n in driver_params if n not in run.params)
-    values, params = _merge_params(kind, benchmarks, driver_params, run, run_source)
+    values, params, driver_defaults = _merge_params(kind, benchmarks, driver, run, run_source)
     technology = make_technology(kind, params, links, run_source)
     with locate_errors(bed_source, "tester", "options"):
         tester.check_links(links)
     sizes = _choose_sizes(technology, run, run_source)
     _check_line_rate(bed, bed_source, technology, sizes)
-    own_procedure = _expand_setting_flags(setting_flags or {}, benchmarks)
-    run = run.model_copy(
-        update={
-            "plugin": name,
-            "params": values,
-            "benchmarks": benchmarks,
-            "modes": modes,
-            "frame_sizes": sizes,
-            "procedure": _merge_procedure(run.preset, params, run_source, own_procedure),
-        }
-    )
-    settings = Settings.model_construct(
-        None,
-        **dict(run),
-        **dict(bed.model_copy(update={"tester": tester_settings, "dut": dut_settings})),
-        driver_defaults=own_defaults,
-        connects=technology.stateful,
-    )
+    if unused := ", ".join(sorted(bed.dut.options.keys() - dut_settings.options.keys())):
+        driver_names = f"{bed.dut.driver} are not used for {dut_settings.driver}"
+        left_out = (*left_out, f"options {unused} of {driver_names}")
+    flagged = _expand_setting_flags(setting_flags or {}, benchmarks)
+    resolved = {
+        "plugin": name,
+        "params": values,
+        "benchmarks": benchmarks,
+        "modes": modes,
+        "frame_sizes": sizes,
+        "procedure": _merge_procedure(run.preset, params, run_source, flagged),
+        "tester": tester_settings,
+        "dut": dut_settings,
+        "driver_defaults": driver_defaults,
+        "connects": technology.stateful,
+    }
+    settings = models.Settings.model_construct(None, **{**dict(run), **dict(bed), **resolved})
     device = make_device_view(technology, settings.params, driver.device_params, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.make_dut_intent())
-    setup = RunSetup(
-        settings,
-        technology,
-        device,
-        driver,
-        tester,
-        resolution_warnings=(*left_out, *_list_unused_option_warnings(bed.dut, dut_settings)),
-    )
+    setup = RunSetup(settings, technology, device, driver, tester, resolution_warnings=left_out)
     setup = _drop_unsupported_benchmarks(setup, {*benchmarks} - {*named})
     with locate_errors(run_source, "params"):
-        check_ttl(setup)
+        checks.check_ttl(setup)
     with locate_errors(run_source, "modifier"):
         if setup.modifier is not None:
-            check_modifier(setup, setup.modifier)
+            checks.check_modifier(setup, setup.modifier)
     if not single_frames:
         with locate_errors(run_source, "procedure"):
-            check_benchmark_settings(setup)
+            checks.check_benchmark_settings(setup)
     return setup
 
 
@@ -178,7 +131,7 @@ def _drop_unsupported_benchmarks(setup: RunSetup, optional: Collection[str]) -> 
             if setup.settings.connects:
                 settings = setup.settings.model_copy(update={"benchmarks": (name,)})
                 setup.tester.check_connections(*replace(setup, settings=settings).connection_needs)
-            check_tester_capabilities(setup, benchmark, make_tester(setup).capabilities)
+            checks.check_tester_capabilities(setup, benchmark, make_tester(setup).capabilities)
         except (EnvironmentLacking, UsageError) as exc:
             if exc.code in _UNSUPPORTED_CODES and len(names) > 1:
                 names.remove(name)
@@ -204,8 +157,8 @@ def _nest_options(options: Mapping[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, value in options.items():
         if value or value == 0:
-            nested = parse_assignments(value) if isinstance(value, Mapping) else value
-            set_value(given, _OPTION_SETTINGS.get(name, name), nested)
+            nested = yaml_file.parse_assignments(value) if isinstance(value, Mapping) else value
+            yaml_file.set_value(given, _OPTION_SETTINGS.get(name, name), nested)
     return given
 
 
@@ -221,7 +174,7 @@ def _read_settings(
     other, noun, hint = (RunFileSettings, "a run file", "give it without --testbed")
     if model is RunFileSettings:
         other, noun, hint = (Testbed, "a testbed file", "give it as --testbed FILE")
-    if document is not None and data and data.keys() <= {*list_file_names(other)}:
+    if document is not None and data and data.keys() <= {*models.list_file_names(other)}:
         raise UsageError(f"{document.path} is {noun}", hint, code="wrong-kind-of-file")
     fields = RunFileSettings.model_fields
     own = {k: v for k, v in options.items() if (k in fields) == (model is RunFileSettings)}
@@ -231,12 +184,11 @@ def _read_settings(
         del values["procedure"]
     settings = validate(model, values, document)  # its errors count where an option wins, too
     if early := {k: v for k, v in own.items() if k not in ("procedure", "dut")}:
-        settings = validate(model, deep_merge(values, early), source)
+        settings = validate(model, yaml_file.deep_merge(values, early), source)
     return settings, source
 
 
 def _choose_tester(testbed: Testbed, source: SettingsSource) -> tuple[TesterSettings, TesterKind]:
-    """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
         name = check_name(testbed.tester.kind, (AUTOMATIC, *TESTERS.list_names()), "tester")
     name = DEFAULT if name == AUTOMATIC else name
@@ -253,40 +205,41 @@ def _choose_driver(
     validate(DutSettings, given, source, ("dut",))
     named = testbed.dut.driver or given.get("driver") or default
     with locate_errors(source, "dut", "driver"):
-        known = (DEFAULT_DRIVER, *(n for n in driver_names() if n != DEFAULT_DRIVER))
+        known = (DEFAULT_DRIVER, *(n for n in drivers.list_driver_names() if n != DEFAULT_DRIVER))
         name = check_name(given.get("driver") or named, known, "device driver")
-        kind = load_driver_type(name)
+        kind = drivers.load_driver_type(name)
     options = dict(testbed.dut.options)
     if options and name != named:
-        shared = list_shared_options(check_name(named, known, "device driver"), name)
+        shared = drivers.list_shared_options(check_name(named, known, "device driver"), name)
         options = {option: value for option, value in options.items() if option in shared}
     if converted := kind.convert_flags(options, given.get("options", {})):
         given["options"] = converted
-    options = deep_merge(options, converted)
+    options = yaml_file.deep_merge(options, converted)
     with locate_errors(source, "dut", "options"):
-        driver = make_driver(name, options, swapped=swapped)
+        driver = drivers.make_driver(name, options, swapped=swapped)
     return DutSettings(driver=name, options=options), driver
-
-
-def _list_unused_option_warnings(configured: DutSettings, used: DutSettings) -> Iterator[str]:
-    """Yield a warning if options of the testbed file are not used for another driver."""
-    if unused := configured.options.keys() - used.options.keys():
-        yield f"options {', '.join(sorted(unused))} of {configured.driver} are not used for {used.driver}"
 
 
 def _merge_params(
     kind: type[Technology],
     benchmarks: Sequence[str],
-    driver_params: Mapping[str, Any],
+    driver: Driver,
     run: RunFileSettings,
     source: SettingsSource,
-) -> tuple[dict[str, Any], PluginParams]:
-    """Merge the parameters of driver, benchmarks, file and flags; return them raw and validated."""
-    values = {**driver_params, **run.params}
+) -> tuple[dict[str, Any], PluginParams, tuple[str, ...]]:
+    """Merge the parameters of driver, benchmarks, file and flags.
+
+    Returns:
+        The parameters, raw and validated, and the names of those with the driver's own default.
+    """
+    known = {*run.params, *kind.params_model.derive_params(run.params)}
+    own = driver.get_parameter_overrides(kind.name)
+    defaults = {name: override.value for name, override in own.items() if name not in known}
+    values = {**defaults, **run.params}
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.suggest_parameters(kind), **values}
     try:
-        return values, validate(kind.params_model, values, source, ("params",))
+        return values, validate(kind.params_model, values, source, ("params",)), tuple(defaults)
     except UsageError as exc:
         if exc.code == "unknown-setting" and exc.path[-1] in make_procedure_model().model_fields:
             exc.hint = f"{exc.path[-1]} is a setting of the procedure: use --set-procedure"
@@ -302,12 +255,12 @@ def _choose_sizes(
     technology: Technology, run: RunFileSettings, source: SettingsSource
 ) -> tuple[int | str, ...]:
     """Return the frame sizes of the run or its preset; reject impossible and duplicate ones."""
-    default: Sequence[int | str] = (RFC_SIZES,)
+    default: Sequence[int | str] = (models.RFC_SIZES,)
     if run.preset != "rfc":
         default = technology.enlarge_tagged_sizes(technology.default_frame_sizes)
     chosen: list[int | str] = []
     for size in run.frame_sizes or default:
-        chosen += technology.list_rfc_sizes() if size == RFC_SIZES else [size]
+        chosen += technology.list_rfc_sizes() if size == models.RFC_SIZES else [size]
     origin = source if run.frame_sizes else None
     labels = set[str]()
     for number, size in enumerate(chosen):
@@ -323,38 +276,35 @@ def _choose_sizes(
 def _check_line_rate(
     testbed: Testbed, source: SettingsSource, technology: Technology, sizes: Sequence[int | str]
 ) -> None:
-    """Reject a line rate too low for one frame per second."""
-    rate_bps = testbed.line_rate_bps
+    rate_bps, hint = testbed.line_rate_bps, "write for example 10G, 2.5Gbps or 100M"
     for size in sizes:
         if compute_max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
+            problem = f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second"
             with locate_errors(source, "line_rate"):
-                raise UsageError(
-                    f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
-                    "write for example 10G, 2.5Gbps or 100M",
-                    code="out-of-range",
-                )
+                raise UsageError(problem, hint, code="out-of-range")
 
 
 def _merge_procedure(
     preset: Preset, params: PluginParams, source: SettingsSource, setting_flags: Mapping[str, Any]
-) -> ProcedureSettings:
+) -> models.ProcedureSettings:
     """Merge the procedure settings of preset, technology, file and options; later ones win."""
-    values = make_preset_settings(preset)
+    values = models.make_preset_settings(preset)
     if params.subscriber_connections:
-        values = deep_merge(values, {"connections": {"count": params.subscriber_connections}})
+        connections = {"count": params.subscriber_connections}
+        values = yaml_file.deep_merge(values, {"connections": connections})
     if source.document is not None:
-        values = deep_merge(values, source.document.data.get("procedure") or {})
-    given = deep_merge(setting_flags, source.flag_values.get("procedure", {}))
+        values = yaml_file.deep_merge(values, source.document.data.get("procedure") or {})
+    given = yaml_file.deep_merge(setting_flags, source.flag_values.get("procedure", {}))
     source.flag_values["procedure"] = given
     return validate(  # type: ignore[no-any-return]
-        make_procedure_model(), deep_merge(values, given), source, ("procedure",)
+        models.make_procedure_model(), yaml_file.deep_merge(values, given), source, ("procedure",)
     )
 
 
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, Any]:
     """Return the procedure settings of flags; a shared flag sets those of each measured benchmark."""
     measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
-    general = dict(list_flags(ProcedureSettings))
+    general = dict(list_flags(models.ProcedureSettings))
     texts: dict[str, str] = {}
     for flag, text in flags.items():
         if flag in general:
@@ -369,4 +319,4 @@ def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -
         if is_bit_rate(text):
             settings = [re.sub("_fps$", "_bps", setting) for setting in settings]
         texts.update(dict.fromkeys(settings, text))
-    return parse_assignments(texts)
+    return yaml_file.parse_assignments(texts)

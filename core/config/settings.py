@@ -1,7 +1,5 @@
 """Settings of a run and of its testbed, for files, options and config.json; and the presets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -21,7 +19,6 @@ from v6t.base.ethernet import parse_line_rate
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
-from v6t.benchmarks.point import RunContext
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.core.config.yaml_file import locate_errors
 from v6t.intent.device import BackgroundVlan, Link, Links, Port
@@ -33,7 +30,6 @@ RFC_SIZES = "rfc"  # in place of a frame size: those that RFC 8219 lists
 
 
 def _parse_frame_size(value: Any) -> int | str:
-    """Return a number of octets, or a normalized mix of frame sizes."""
     if value == RFC_SIZES:
         return RFC_SIZES
     if isinstance(value, str) and is_mix(value):
@@ -49,8 +45,7 @@ def _parse_frame_size(value: Any) -> int | str:
     return number
 
 
-# Octets of a frame, or a mix of several sizes (RFC 6985).
-FrameSize = Annotated[
+FrameSize = Annotated[  # octets of a frame, or a mix of several sizes (RFC 6985)
     int | str,
     PlainValidator(_parse_frame_size),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
@@ -75,7 +70,6 @@ class LinksSettings(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _add_background_addresses(cls, values: Any) -> Any:
-        """Add the default addresses of background VLANs."""
         sides: tuple[Port, ...] = ("left", "right")
         for side in sides if isinstance(values, Mapping) else ():
             link = values.get(side)
@@ -87,8 +81,7 @@ class LinksSettings(StrictModel):
         return values
 
     @model_validator(mode="after")
-    def _check_background_vlans(self) -> LinksSettings:
-        """Reject a background VLAN that is set on one link only."""
+    def _check_background_vlans(self) -> "LinksSettings":
         if (self.left.background is None) != (self.right.background is None):
             problem = "only one of the links has a VLAN for the background"
             hint = "write background: {vlan: ...} within left and right"
@@ -140,18 +133,14 @@ def make_procedure_model() -> type[ProcedureSettings]:
     """Return the model with the settings of every installed benchmark, each under its own key."""
     sections = registry.list_sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
-        raise ExtensionError(
-            f"procedure.{name} is reserved by v6t, but the settings of "
-            f"{' and '.join(registry.find_by_section(name))} have this name",
-            "its author must choose another section",
-            code="duplicate",
-        )
+        benchmarks = " and ".join(registry.find_by_section(name))
+        problem = f"procedure.{name} is reserved by v6t and cannot be the section of {benchmarks}"
+        raise ExtensionError(problem, "its author must choose another section", code="duplicate")
     return _compose_model(tuple(sections.items()))
 
 
 @lru_cache(maxsize=4)
 def _compose_model(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
-    """Return the model of the procedure with a section for each benchmark."""
     fields: dict[str, Any] = {name: (model, model()) for name, model in sections}
     model: type[ProcedureSettings] = create_model(
         "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields
@@ -200,17 +189,12 @@ class Settings(RunFileSettings, Testbed):
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``config.json``."""
         config = self.model_dump(mode="json")
-        links = config.pop("links")
         suited = config.pop("driver_defaults")
-        return {
-            **config,
-            "links_left": links["left"],
-            "links_right": links["right"],
-            "suited": suited,
-        }
+        links = {f"links_{side}": link for side, link in config.pop("links").items()}
+        return {**config, **links, "suited": suited}
 
     @classmethod
-    def from_config(cls, config: Any) -> Settings:
+    def from_config(cls, config: Any) -> "Settings":
         """Return saved settings, without those of benchmarks that are not installed.
 
         Raises:
@@ -232,8 +216,7 @@ class Settings(RunFileSettings, Testbed):
         return cls.model_validate(values)
 
 
-# Keys that every ``config.json`` has.
-_CONFIG_KEYS = {
+_CONFIG_KEYS = {  # keys that every ``config.json`` has
     *("plugin", "preset", "modes", "frame_sizes", "procedure", "seed"),
     *("tester", "dut", "links_left", "links_right", "line_rate_bps"),
 }
@@ -283,10 +266,3 @@ def make_preset_settings(preset: Preset) -> dict[str, Any]:
 def make_preset_procedure(preset: Preset) -> ProcedureSettings:
     """Return the procedure of a preset."""
     return make_procedure_model().model_validate(make_preset_settings(preset))
-
-
-def find_short_trials(context: RunContext) -> list[float]:
-    """Return the lengths [s] of trials that are too short for their numbers to count as results."""
-    lengths = {b.find_trial_s(context) for b in registry.select_benchmarks(context)} - {None}
-    lengths = lengths or {context.settings.procedure.trial_duration_s}
-    return sorted(s for s in lengths if s is not None and s < RFC_TRIAL_S)

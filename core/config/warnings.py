@@ -1,29 +1,20 @@
 """Warnings of a run: settings that are allowed but probably wrong, and conditions of its results."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.ethernet import compute_max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
 from v6t.benchmarks.settings import SEARCH_SETTINGS
-from v6t.core.config.settings import (
-    ProcedureSettings,
-    Settings,
-    find_short_trials,
-    make_preset_procedure,
-)
+from v6t.core.config.run_setup import RunSetup
+from v6t.core.config.settings import ProcedureSettings, Settings, make_preset_procedure
 from v6t.core.config.yaml_file import format_yaml
 from v6t.drivers.transport.ssh_client import check_client
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.profiles.mixes import parse_mix
-
-if TYPE_CHECKING:
-    from v6t.core.config.run_setup import RunSetup
 
 HIGH_LOSS_TOLERANCE = 0.01  # share of frames; a higher tolerance causes a warning
 SHORT_WAIT_S = 0.05  # a shorter wait for late frames causes a warning
@@ -35,19 +26,17 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 def list_setting_warnings(setup: RunSetup) -> list[str]:
     """List warnings about the settings of a run, which are shown before it starts."""
-    return [
+    warnings = [
         *setup.resolution_warnings,
         *_list_prefix_warnings(setup),
         *_list_procedure_warnings(setup),
         *_list_link_warnings(setup),
         *_list_device_warnings(setup),
         *_list_rate_warnings(setup),
-        *(
-            setup.tester.list_connection_warnings(*setup.connection_needs)
-            if setup.settings.connects
-            else ()
-        ),
     ]
+    if setup.settings.connects:
+        warnings += setup.tester.list_connection_warnings(*setup.connection_needs)
+    return warnings
 
 
 def _list_prefix_warnings(setup: RunSetup) -> Iterator[str]:
@@ -55,10 +44,8 @@ def _list_prefix_warnings(setup: RunSetup) -> Iterator[str]:
     for name, (prefix, addresses) in setup.technology.params.embedded_addresses.items():
         private = next((a for a in addresses if not a.is_global), None)
         if prefix == WELL_KNOWN and private is not None:
-            yield (
-                f"{name}: the well-known prefix {WELL_KNOWN} must not stand for {private}, which is "
-                "not a global address (RFC 6052, section 3.1); a device may drop it: use another prefix"
-            )
+            rule = f"must not stand for {private}, which is not global (RFC 6052, section 3.1)"
+            yield f"{name}: {WELL_KNOWN} {rule}; a device may drop it: use another prefix"
 
 
 def _list_procedure_warnings(setup: RunSetup) -> Iterator[str]:
@@ -71,37 +58,27 @@ def _list_procedure_warnings(setup: RunSetup) -> Iterator[str]:
     for name in registry.list_sections():
         if name not in used and getattr(p, name) != getattr(preset, name):
             users = registry.find_by_section(name)
-            yield (
-                f"procedure.{name} is set, but has no effect: {' and '.join(users)} "
-                f"{'is' if len(users) == 1 else 'are'} not measured (--measure)"
-            )
+            why = f"{' and '.join(users)} {'is' if len(users) == 1 else 'are'} not measured"
+            yield f"procedure.{name} is set, but has no effect: {why}"
     for benchmark in benchmarks:
         yield from benchmark.list_setting_warnings(setup)
     if p.loss_tolerance > HIGH_LOSS_TOLERANCE:
-        yield (
-            f"a loss tolerance of {p.loss_tolerance:.1%} accepts much loss: the setting is a share, "
-            "in which 0.01 is 1 %"
-        )
+        yield f"a loss tolerance of {p.loss_tolerance:.1%} accepts much loss: 0.01 is 1 %"
     if p.residual_wait_s < SHORT_WAIT_S:
-        yield (
-            f"a residual wait of {1000 * p.residual_wait_s:g} ms counts frames in "
-            "transit as lost: RFC 2544 waits 2 s"
-        )
+        wait = f"a residual wait of {1000 * p.residual_wait_s:g} ms"
+        yield f"{wait} counts frames in transit as lost: RFC 2544 waits 2 s"
     slack_s = p.trial_duration_s * (p.sending_time_tolerance - 1)
     error_s = setup.tester.sending_error_s
     if slack_s < error_s:
-        yield (
-            f"sending may take {1e6 * slack_s:,.0f} µs longer than a trial of {p.trial_duration_s:g} s, but "
-            f"the tester may measure its sending time to {1e6 * error_s:,.0f} µs only: such trials are "
-            "invalid (procedure.sending_time_tolerance)"
-        )
+        slack = f"{1e6 * slack_s:,.0f} µs longer than a trial of {p.trial_duration_s:g} s"
+        error = f"{1e6 * error_s:,.0f} µs only: such trials are invalid"
+        yield f"sending may take {slack}, but the tester may measure this time to {error}"
     yield from _list_unused_setting_warnings(setup, benchmarks, preset)
 
 
 def _list_unused_setting_warnings(
     setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]], preset: ProcedureSettings
 ) -> Iterator[str]:
-    """Yield warnings about shared settings that no benchmark of this run uses."""
     p, connects = setup.settings.procedure, setup.settings.connects
     used = {name for b in benchmarks for name in b.used_settings}
     why = "none of the measured benchmarks uses it"
@@ -121,7 +98,6 @@ def _list_unused_setting_warnings(
 
 
 def _list_link_warnings(setup: RunSetup) -> Iterator[str]:
-    """Yield warnings about the MAC addresses of the links."""
     left, right = setup.settings.links.left, setup.settings.links.right
     for side, link in (("left", left), ("right", right)):
         if link.tester_mac.lower() == link.dut_mac.lower():
@@ -134,19 +110,12 @@ def _list_link_warnings(setup: RunSetup) -> Iterator[str]:
                 text = "is a group address: the second digit of a device's address is even"
                 yield f"{setting} {text}"
     if not setup.tester.can_loop_back and left.dut_mac.lower() == right.dut_mac.lower():
-        yield (
-            f"both of the device's interfaces have the MAC address {left.dut_mac}: set their own in "
-            "links.left.dut_mac and links.right.dut_mac"
-        )
+        yield f"links: both interfaces of the device have the same dut_mac {left.dut_mac}"
 
 
 def _list_device_warnings(setup: RunSetup) -> Iterator[str]:
-    """Yield warnings about a device that no driver configures or that SSH cannot reach."""
     if setup.has_user_device:
-        yield (
-            "no driver configures the device (dut.driver): before the run, configure it as "
-            "`--dry-run -v` prints"
-        )
+        yield "no driver configures the device: before the run, do so as `--dry-run -v` prints"
     has_login = setup.has_driver and any(setup.driver.get_logins(setup.intent))
     if has_login and (lacking := check_client()) is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
@@ -161,10 +130,8 @@ def _list_rate_warnings(setup: RunSetup) -> Iterator[str]:
         needs = benchmark.list_capabilities(setup)
         max_fps = min(setup.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)
         if max_fps < media_fps:
-            yield (
-                f"{benchmark.name}: the {run.tester.kind} tester supports it up to {max_fps:,.0f} fps "
-                "per direction; higher rates are not measured"
-            )
+            limit = f"the {run.tester.kind} tester measures it up to {max_fps:,.0f} fps"
+            yield f"{benchmark.name}: {limit} per direction, not above"
 
 
 def list_tester_warnings(
@@ -182,55 +149,36 @@ def list_tester_warnings(
     for port, owner in (tester.get("displaced") or {}).items():
         yield f"port {port} was taken by force from {owner}"
     if tester.get("fence_failed"):
-        yield (
-            "the tester's server could not be closed to other hosts (nftables): any host that "
-            "reaches it can control it; `v6t doctor` explains why"
-        )
+        yield "any host can control the tester's server (nftables); `v6t doctor` explains why"
     if cores := tester.get("other_cores"):
-        yield (
-            f"data path cores of the tester's server for each pair of ports: {cores['server']}, not "
-            f"{cores['option']} as in the option cores, which applies to servers that v6t starts"
-        )
+        option = f"{cores['option']} as in the option cores, for servers that v6t starts"
+        yield f"cores of the tester's server per pair of ports: {cores['server']}, not {option}"
     ports = tester.get("ports") or []
     nodes = {p["numa"] for p in ports if isinstance(p.get("numa"), int) and p["numa"] >= 0}
     if len(nodes) > 1:
-        yield (
-            f"the tester's ports are on NUMA nodes {' and '.join(map(str, sorted(nodes)))}: frames "
-            "cross between processors, which costs rate and adds delay"
-        )
+        places = f"NUMA nodes {' and '.join(map(str, sorted(nodes)))}"
+        yield f"the tester's ports are on {places}, which costs rate and adds delay"
     clock = tester.get("clock_source")
     if clock and clock not in TRUSTED_CLOCKS:
-        yield (
-            f"the kernel's clock source is {clock}: it is slow to read, or its counter is not "
-            "trusted; compare delays with a loopback run"
-        )
+        reason = "slow to read or not trusted; compare delays with a loopback run"
+        yield f"the kernel's clock source is {clock}: {reason}"
     macs = {link.tester_mac.lower() for link in (run.links.left, run.links.right)}
-    indexes = [
-        f"{p.get('index')}"
-        for p in ports
-        if p.get("prom") == "off" and str(p.get("hw_mac")).lower() not in macs
-    ]
+    foreign = [p for p in ports if str(p.get("hw_mac")).lower() not in macs]
+    indexes = [str(p.get("index")) for p in foreign if p.get("prom") == "off"]
     if indexes and not in_lab:
-        nouns = ("ports", "are", "their") if len(indexes) > 1 else ("port", "is", "its")
-        yield (
-            f"{nouns[0]} {' and '.join(indexes)} of the tester {nouns[1]} not promiscuous, and no link of "
-            f"the testbed has {nouns[2]} MAC address: the NIC may drop all returning frames; use "
-            "its own address as tester_mac"
-        )
+        noun, pronoun = ("ports", "their") if len(indexes) > 1 else ("port", "its")
+        which = f"{noun} {' and '.join(indexes)} of the tester: not promiscuous"
+        yield f"{which}, and no tester_mac is {pronoun} own: the NIC may drop all returning frames"
     physical = [p for p in ports if not p.get("virtual")]
     for p in physical:
         mac, named = p.get("hw_mac"), p.get("tester_mac")
         if mac and named and mac.lower() != named.lower():
-            yield (
-                f"port {p['index']} of the tester has the MAC address {mac}, but tester_mac is {named}: "
-                "a NIC may drop frames to other addresses"
-            )
+            port = f"port {p['index']} of the tester has the MAC address {mac}"
+            yield f"{port}, but tester_mac is {named}: a NIC may drop frames to other addresses"
     slowest = min((p["speed"] * 1e9 for p in physical if p.get("speed")), default=run.line_rate_bps)
     if slowest < run.line_rate_bps:
-        yield (
-            f"line_rate is {run.line_rate_bps / 1e9:g} Gbit/s, but a port of the tester has "
-            f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium"
-        )
+        rate, port_rate = f"{run.line_rate_bps / 1e9:g} Gbit/s", f"{slowest / 1e9:g} Gbit/s"
+        yield f"line_rate is {rate}, but a port of the tester has {port_rate}: use the lower rate"
 
 
 def list_result_warnings(
@@ -249,15 +197,12 @@ def list_result_warnings(
     if setup.driver.is_cable:
         yield "no device: the tester's ports are connected to each other, and it measures itself"
     if short := find_short_trials(setup):
-        yield (
-            f"DEMONSTRATION: trials of {' and '.join(f'{s:g} s' for s in short)}, not the "
-            f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
+        lengths = (
+            f"{' and '.join(f'{s:g} s' for s in short)}, not the {RFC_TRIAL_S:g} s of RFC 2544"
         )
+        yield f"DEMONSTRATION: trials of {lengths} section 24; these are not RFC 8219 results"
     if setup.technology.params.is_background_only:
-        yield (
-            "0 % foreground: native IPv6 through the device, the reference of a series of mixtures; "
-            "the technology itself is not measured"
-        )
+        yield "0 % foreground: native IPv6, the reference of mixtures, not the technology itself"
     if setup.modifier is not None:
         simulated = setup.modifier.needs_driver and setup.tester.simulates
         note = ": not carried out: the device is simulated" if simulated else ""
@@ -270,10 +215,7 @@ def list_result_warnings(
         yield mlr.RESULT_LABEL
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(setup))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
-        yield (
-            "phase 1 is not repeated before each trial: a trial uses the connections of the trial "
-            "before"
-        )
+        yield "phase 1 is not repeated: a trial uses the connections of the trial before"
     yield from _list_repetition_warnings(setup, benchmarks)
     if p.loss_tolerance and "loss_tolerance" in used:
         yield f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero"
@@ -284,8 +226,14 @@ def list_result_warnings(
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 
+def find_short_trials(setup: RunSetup) -> list[float]:
+    """Return the lengths [s] of trials that are too short for their numbers to count as results."""
+    lengths = {b.find_trial_s(setup) for b in registry.select_benchmarks(setup)} - {None}
+    lengths = lengths or {setup.settings.procedure.trial_duration_s}
+    return sorted(s for s in lengths if s is not None and s < RFC_TRIAL_S)
+
+
 def _list_driver_default_warnings(setup: RunSetup) -> Iterator[str]:
-    """Yield warnings about parameters with the driver's default, not the technology's."""
     own = setup.driver.get_parameter_overrides(setup.technology.name)
     defaults = setup.technology.params_model.model_fields
     for name in setup.settings.driver_defaults:
@@ -295,17 +243,14 @@ def _list_driver_default_warnings(setup: RunSetup) -> Iterator[str]:
 
 
 def _list_mix_warnings(setup: RunSetup) -> Iterator[str]:
-    """Yield warnings about mixes whose sent frame sizes differ from the requested ones."""
     for mix in setup.settings.frame_sizes:
         if not isinstance(mix, str):
             continue
         sizes = setup.technology.make_sizes(mix)
         sent = {pair.ipv6 for pair, _ in sizes.pair_counts}
         if missing := [size for size, _ in parse_mix(mix) if size not in sent]:
-            yield (
-                f"{mix}: the technology has no frame of {' and '.join(map(str, missing))} octets; "
-                f"{sizes.label} is sent instead (RFC 8219 section 5.1.1)"
-            )
+            lacking = f"the technology has no frame of {' and '.join(map(str, missing))} octets"
+            yield f"{mix}: {lacking}; {sizes.label} is sent instead (RFC 8219 section 5.1.1)"
         if setup.settings.connects:
             yield f"{sizes.label}: frames of the first size open connections that all sizes use"
 
@@ -313,7 +258,6 @@ def _list_mix_warnings(setup: RunSetup) -> Iterator[str]:
 def _list_repetition_warnings(
     setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]
 ) -> Iterator[str]:
-    """Yield warnings about numbers of repetitions that differ from RFC 8219."""
     limits = setup.settings.procedure.adaptive
     adaptive = [b.name for b in benchmarks if limits is not None and "adaptive" in b.used_settings]
     counts = {b.name: b.find_repetitions(setup) for b in benchmarks if b.name not in adaptive}
@@ -323,13 +267,10 @@ def _list_repetition_warnings(
         return "" if len(names) == len(benchmarks) else f"{', '.join(names)}: "
 
     if adaptive and limits is not None:
-        yield (
-            f"{name_some(adaptive)}adaptive repetition: {limits.fewest} to {limits.most}, until the "
-            f"median's {limits.confidence:.0%} confidence interval is within {limits.width:.1%}"
-        )
+        limit = f"median's {limits.confidence:.0%} confidence interval is within {limits.width:.1%}"
+        count = f"adaptive repetition: {limits.fewest} to {limits.most}"
+        yield f"{name_some(adaptive)}{count}, until the {limit}"
     if few:
         numbers = sorted({*few.values()})
-        yield (
-            f"{name_some(few)}{' or '.join(map(str, numbers))} repetition{'s' * (numbers[-1] > 1)}, "
-            f"not the {RFC_REPETITIONS} of RFC 8219"
-        )
+        count = f"{' or '.join(map(str, numbers))} repetition{'s' * (numbers[-1] > 1)}"
+        yield f"{name_some(few)}{count}, not the {RFC_REPETITIONS} of RFC 8219"

@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 EXAMPLES_DIR = Path(__file__).parent / "examples"  # directory of example files
-MAX_DEPTH = 50  # levels of nesting
 MAX_VALUES = 200_000  # in a file after expansion of its aliases
 MAX_BITS = 256  # of an integer: twice the length of an IPv6 address
 _MERGE_TAG = "tag:yaml.org,2002:merge"
-# Tags of plain values; others would construct Python objects.
-_TAGS = {
+_TAGS = {  # tags of plain values; others would construct Python objects
     f"tag:yaml.org,2002:{kind}"
     for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
 }
@@ -64,10 +62,11 @@ def _parse_yaml(text: str, lines: dict[KeyPath, int]) -> Any:
 
     The path of an error is a key of ``lines``.
     """
+    from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.reader import ReaderError
 
-    yaml = _make_safe_yaml()
+    yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(text)
         return None if node is None else _Converter(yaml.constructor, lines).convert(node, ())
@@ -90,24 +89,6 @@ def _parse_yaml(text: str, lines: dict[KeyPath, int]) -> Any:
         raise UsageError(reason, code="invalid-yaml") from exc
 
 
-def _make_safe_yaml() -> Any:
-    """Return a reader and writer of YAML that constructs plain values only."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.scanner import Scanner
-
-    class ShallowScanner(Scanner):
-        """Reject deep nesting at once; the scanner's time for it grows with the square of the depth."""
-
-        def fetch_flow_collection_start(self, *args: Any, **options: Any) -> None:
-            if len(self.flow_context) > MAX_DEPTH:
-                raise UsageError(f"more than {MAX_DEPTH} levels", code="invalid-yaml")
-            super().fetch_flow_collection_start(*args, **options)
-
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Scanner = ShallowScanner
-    return yaml
-
-
 class _Converter:
     """Converter of YAML nodes to plain values that records their lines by path."""
 
@@ -115,10 +96,9 @@ class _Converter:
         self._constructor, self._lines = constructor, lines
 
     def convert(self, node: Any, path: KeyPath) -> Any:
-        """Return the value of a node; reject deep nesting and too many values."""
-        if len(path) > MAX_DEPTH or len(self._lines) > MAX_VALUES:
-            limit = f"{MAX_VALUES:,} values" if len(path) <= MAX_DEPTH else f"{MAX_DEPTH} levels"
-            raise UsageError(f"more than {limit}", path=path, code="invalid-yaml")
+        """Return the value of a node; reject too many values."""
+        if len(self._lines) > MAX_VALUES:
+            raise UsageError(f"more than {MAX_VALUES:,} values", path=path, code="invalid-yaml")
         if node.tag not in _TAGS:
             problem, hint = f"the tag {node.tag:.80} is not supported", "delete it"
             raise UsageError(problem, hint, path=path, code="invalid-yaml")
@@ -167,7 +147,9 @@ def _check_text(text: str, path: KeyPath) -> str:
 
 def to_yaml(values: Mapping[str, Any]) -> str:
     """Return settings as YAML with one setting on each line."""
-    yaml = _make_safe_yaml()
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False
     out = io.StringIO()

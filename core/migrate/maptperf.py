@@ -46,24 +46,14 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     if plugin:
         reason = "--plugin names it"
     params = _read_addresses(source, chosen) | _read_rules(source, chosen) | _read_ports(source)
-    source.run = {
-        "plugin": chosen,
-        "params": params,
-        "preset": "rfc",
-        "benchmarks": ["throughput"],
-        "modes": source.read_modes("FW", "RV"),
-        "frame_sizes": [104 if chosen == "mape-br" else 84],
-        "procedure": {"resolution_fps": 1000},
-    }
-    source.testbed = {
-        "tester": {"kind": "trex"},
-        "links": source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC"),
-        "line_rate": "10G",
-    }
+    modes, sizes = source.read_modes("FW", "RV"), [104 if chosen == "mape-br" else 84]
+    source.run = {"plugin": chosen, "params": params, "preset": "rfc", "benchmarks": ["throughput"]}
+    source.run |= {"modes": modes, "frame_sizes": sizes, "procedure": {"resolution_fps": 1000}}
+    links = source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC")
+    source.testbed = {"tester": {"kind": "trex"}, "links": links, "line_rate": "10G"}
     source.comments += [
         f"{chosen} because {reason}",
-        "Frame size, repetitions and resolution are arguments of Maptperf's scripts, not in the "
-        "file: preset and procedure have the scripts' defaults.",
+        "Frame size, repetitions and resolution, not in the file, are the defaults of its scripts.",
         "psid_offset is 0, the only one that Maptperf supports; RFC 7597's default is 6.",
         "Maptperf leaves out IPv4 suffixes of all zeros and all ones: exclude_network_broadcast.",
         "Foreground and background are spread evenly here; Maptperf sends them in bursts.",

@@ -207,7 +207,6 @@ def migrate(
 
 
 def _read_parameters(path: Path) -> Iterable[ForeignParameter]:
-    """Yield the parameters of a configuration file; raise UsageError for any other line."""
     for number, line in enumerate(read_text(path, SETTINGS_OCTETS).splitlines(), 1):
         words = line.partition("#")[0].split()
         if len(words) == 2:

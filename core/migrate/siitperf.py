@@ -65,32 +65,25 @@ def read_siitperf(path: Path) -> Migration:
         side_letters, versions = "RL", (right, left)
     source.run = (_read_stateless if kind == "0" else _read_stateful)(source, versions)
     source.run |= {"preset": "rfc", "modes": source.read_modes("Forward", "Reverse")}
-    source.testbed = {
-        "tester": {"kind": "trex"},
-        "links": source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", side_letters),
-        **({"initiator": "right"} if kind == "2" else {}),
-        "line_rate": "10G",
-        **source.testbed,
-    }
+    links = source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", side_letters)
+    side = {"initiator": "right"} if kind == "2" else {}
+    bed = {"tester": {"kind": "trex"}, "links": links, **side, "line_rate": "10G"}
+    source.testbed = bed | source.testbed
     absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
     if absent and source.run["plugin"] not in STATEFUL_PLUGINS.values():
         text = "RFC 4814 requires pseudorandom ports (policy: random)."
         names = f"{', '.join(absent)}: not in the file, so fixed, siitperf's default"
         source.comments.append(f"{names}; {text}")
     source.comments += [
-        "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
-        "arguments of siitperf's scripts, not in the file: preset and procedure have the scripts' "
-        "defaults, and there is no background.",
+        "Frame size, repetitions, resolution, n and m are the scripts' defaults: no background.",
         "siitperf's scripts report the last rate tried; v6t the highest that passed.",
         "The device's own addresses are not in the file: --dry-run prints those that were chosen.",
-        "Neighbors of the device are the tester's two link addresses; siitperf needs a static "
-        "entry for every host.",
+        "The device needs two neighbors, the tester's addresses; siitperf needs one for each host.",
     ]
     return source
 
 
 def _swap_sides(name: str) -> str:
-    """Return the name of the same parameter for the other side or direction."""
     for one, other in (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse")):
         if one in name:
             return name.replace(one, other)
@@ -105,13 +98,9 @@ def _read_stateless(source: Migration, versions: tuple[str, str]) -> dict[str, A
     else:
         plugin, params = f"ipv{versions[0]}-router", _read_router(source, versions[0])
     params |= {row[2]: source.read_ports(*row) for row in PORT_PARAMETERS}
-    return {
-        "plugin": plugin,
-        "params": params,
-        "benchmarks": ["throughput"],
-        "frame_sizes": [64 if plugin == "ipv4-router" else 84],
-        "procedure": {"resolution_fps": 1000},
-    }
+    sizes = [64 if plugin == "ipv4-router" else 84]
+    run = {"plugin": plugin, "params": params, "benchmarks": ["throughput"], "frame_sizes": sizes}
+    return run | {"procedure": {"resolution_fps": 1000}}
 
 
 def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
@@ -125,13 +114,8 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
     source.check_single_network("a translator's hosts must be in one network on each side")
     hosts6, eam6 = _read_hosts(source, v6, "ipv6_hosts", inside4, inside6)
     hosts4, eam4 = _read_hosts(source, v4, "ipv4_hosts", outside4, outside6)
-    params = {
-        "orientation": orientation,
-        "ipv6_hosts": hosts6,
-        "ipv4_hosts": hosts4,
-        "eam": [eam6, eam4],
-        "bg_ipv6_side": inside6,
-    }
+    params = {"orientation": orientation, "ipv6_hosts": hosts6, "ipv4_hosts": hosts4}
+    params |= {"eam": [eam6, eam4], "bg_ipv6_side": inside6}
     if not beyond.strip("0.:"):  # siitperf's mark of an unused address
         text = "background traffic needs an address there (params.bg_ipv4_side)."
         source.comments.append(f"IPv6-{v4}-Real {beyond}: {text}")
@@ -210,28 +194,19 @@ def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, An
     count = min(_count_tuples(params), MAX_CONNECTIONS)
     connections = {"count": count, "reading": reading, "resolution_cps": 1000}
     source.comments += [
-        "N, M, R, T and D are arguments of siitperf's scripts, not in the file: "
-        "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
-        "The device's public addresses are not in the file; chosen: "
-        f"{params['pool_count']} from {params['pool_first']} on (params.pool_first, pool_count).",
-        "Every connection is tested after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
-        "not), and none may be lost.",
-        "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
-        "table is emptied, or name its driver (dut.driver).",
+        "N, M, R, T and D are count, entries, rate_cps, wait_ms and gap_ms of connections.",
+        f"Public addresses are chosen: {params['pool_count']} from {params['pool_first']} on.",
+        "Every connection is tested after phase 1 (RFC 9693), and none may be lost.",
+        "dut.options.hooks.flush of the testbed is an example: empty your device's table there.",
     ]
     flush = {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}
     source.testbed = {"dut": {"options": {"hooks": flush}}}
-    return {
-        "plugin": plugin,
-        "params": params,
-        "benchmarks": ["connection-rate", "throughput"],
-        "frame_sizes": [84 if plugin == "nat64" else 64],
-        "procedure": {"resolution_fps": 1000, "connections": connections},
-    }
+    sizes, benchmarks = [84 if plugin == "nat64" else 64], ["connection-rate", "throughput"]
+    run = {"plugin": plugin, "params": params, "benchmarks": benchmarks, "frame_sizes": sizes}
+    return run | {"procedure": {"resolution_fps": 1000, "connections": connections}}
 
 
 def _read_ports(source: Migration) -> dict[str, Any]:
-    """Return the port ranges and the enumeration modes of ports and addresses."""
     params: dict[str, Any] = {
         "initiator_ports": source.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
         "responder_ports": source.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
@@ -248,10 +223,8 @@ def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
     if not params["enumerate_ports"] and not params["enumerate_ips"]:
         several = params["initiator_count"] > 1 and params["responder_count"] > 1
         params |= {"enumerate_ports": 3, "enumerate_ips": 3 if several else 0}
-        source.comments.append(
-            "The file enumerates neither ports nor addresses, so that some frames would repeat a "
-            "connection: enumerate_ports is 3 here."
-        )
+        text = "Without enumeration, frames would repeat connections: enumerate_ports is 3 here."
+        source.comments.append(text)
     elif not params["enumerate_ports"]:
         params["initiator_ports"] = {"min": FIXED_SOURCE, "max": FIXED_SOURCE}
         params["responder_ports"] = {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION}
@@ -259,10 +232,8 @@ def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
         source.comments.append(f"{text}, {FIXED_SOURCE} and {FIXED_DESTINATION}.")
     low, high = params["initiator_ports"].values()
     if low < MIN_PORT and high - low < PUBLIC_PORTS:
-        source.comments.append(
-            f"Source ports {low}-{high} are replaced by as many from {MIN_PORT} on: a NAT maps "
-            "lower ports to lower ports, of which there are few (RFC 6146)."
-        )
+        text = f"Source ports {low}-{high} are replaced by as many from {MIN_PORT} on"
+        source.comments.append(f"{text}: a NAT maps lower ports to the few lower ones (RFC 6146).")
         params["initiator_ports"] = {"min": MIN_PORT, "max": high + MIN_PORT - low}
     elif low < MIN_PORT:
         params["low_ports"] = True
@@ -322,7 +293,6 @@ def _read_host_range(
 
 
 def _replace_16_bits(address: str, octet: int, value: int) -> str:
-    """Return an address with ``value`` in the 16 bits that start at ``octet``."""
     packed = bytearray(ip_address(address).packed)
     packed[octet : octet + 2] = value.to_bytes(2, "big")
     return str(ip_address(bytes(packed)))
@@ -344,7 +314,6 @@ def _count_ports(bounds: dict[str, int]) -> int:
 
 
 def _count_tuples(params: dict[str, Any]) -> int:
-    """Count the connections that the address and port ranges allow."""
     total = 1
     if params["enumerate_ports"]:
         total *= _count_ports(params["initiator_ports"]) * _count_ports(params["responder_ports"])

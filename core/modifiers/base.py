@@ -1,24 +1,20 @@
 """Modifiers: conditions added to the test traffic of any benchmark (RFC 2544, section 11)."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from v6t.base.errors import V6tError
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.plan import Plan
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
 from v6t.trials.result import Measure, ModifierCounts, TrialResult
-
-if TYPE_CHECKING:
-    from v6t.drivers.device import DeviceSession
-    from v6t.drivers.duts.plan import Plan
-    from v6t.trials.trial import Trial
+from v6t.trials.trial import Trial
 
 # Function that acts on the device and returns a description, or raises an error if it failed.
 Action = Callable[[], str]

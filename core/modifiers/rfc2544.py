@@ -1,20 +1,15 @@
 """The modifiers of RFC 2544, section 11."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
 from v6t.core.modifiers.base import Action, Modifier
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.plan import Plan
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
-
-if TYPE_CHECKING:
-    from v6t.drivers.device import DeviceSession
-    from v6t.drivers.duts.plan import Plan
-    from v6t.trials.trial import Trial
+from v6t.trials.trial import Trial
 
 FRAMES_PER_BROADCAST = 99  # test frames between two broadcasts
 BROADCAST_ETHERTYPE = 0x88B5  # for local experiments (IEEE 802): a router must drop the frame
@@ -49,10 +44,7 @@ class Management(Modifier):
     source = "RFC 2544 section 11.2"
     needs_driver = True
     needs_stream = True
-    description = (
-        "once a second, the driver sends a management query over its own connection, outside the "
-        "test traffic, and compares the answer with the required configuration"
-    )
+    description = "every second, the driver reads the configuration back over its own connection"
 
     def check_plan(self, plan: Plan) -> None:
         if not plan.all_checks:
@@ -72,10 +64,7 @@ class Snmp(Management):
 
     name = "snmp"
     requirements = DeviceRequirements(snmp_agent=True)
-    description = (
-        "once a second, an SNMP query for ipForwarding is sent on the device itself, outside the "
-        "test traffic, to an agent that the driver has started; the answer must be 1"
-    )
+    description = "every second, an SNMP query is sent on the device itself: ipForwarding must be 1"
 
     def check_plan(self, plan: Plan) -> None:
         """Accept every plan, because the driver starts the agent."""
@@ -91,8 +80,7 @@ class Routing(Modifier):
     requirements = DeviceRequirements(route_updates=True)
     interval_s = ROUTE_INTERVAL_S
     description = (
-        f"at the start of each trial and every {ROUTE_INTERVAL_S:g} s, the driver changes a route "
-        "that no test frame takes, and reads it back"
+        f"in each trial, at once and every {ROUTE_INTERVAL_S:g} s, an unused route changes"
     )
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
@@ -105,10 +93,7 @@ class Bgp(Routing):
 
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
-    description = (
-        f"at the start of each trial and every {ROUTE_INTERVAL_S:g} s, a BGP speaker on the device "
-        "itself updates a route that no test frame takes; the driver reads back the routing table"
-    )
+    description = f"{Routing.description}, by BGP from a speaker on the device itself"
 
 
 class OneFilter(Modifier):
@@ -118,10 +103,7 @@ class OneFilter(Modifier):
     source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
     needs_driver = True
     requirements = DeviceRequirements(filters=1)
-    description = (
-        "one filter per direction and IP version permits the addresses of the test traffic; all "
-        "other traffic is denied"
-    )
+    description = "one filter per direction and IP version permits the test traffic and no other"
 
 
 class ManyFilters(OneFilter):
@@ -130,6 +112,5 @@ class ManyFilters(OneFilter):
     name = "filters-25"
     requirements = DeviceRequirements(filters=25)
     description = (
-        "25 filters per direction: 12 deny other addresses, one per IP version permits those of "
-        "the test traffic, 12 deny further addresses; all other traffic is denied"
+        "25 filters per direction: the one for the test traffic, 12 before and 12 after it"
     )

@@ -34,9 +34,8 @@ MAX_DRAWN_FACTORS = 40  # factors that one figure can show
 RATE_SUFFIX = " fps"  # at the end of loads that are frame rates
 
 METHOD_TEXT = (  # statistical method of a comparison
-    "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
-    "exact distribution of the Mann-Whitney statistic, for each line by itself, and hold "
-    "the resolution of the searches."
+    "Factors and differences are Hodges-Lehmann estimates; intervals follow line by line from the "
+    "exact distribution of the Mann-Whitney statistic, and hold the resolution of the searches."
 )
 
 
@@ -107,7 +106,6 @@ def _describe_runs(comparison: RunComparison, runs: Sequence[RunData]) -> Table:
 
 
 def _list_warnings(comparison: RunComparison) -> Iterator[Block]:
-    """Yield warnings about conditions that differ between or within runs."""
     for name, differing in comparison.unlike.items():
         yield Paragraph(f"{name} was measured under other conditions than {comparison.runs[0]}:")
         yield BulletList(differing, "warning")
@@ -117,7 +115,6 @@ def _list_warnings(comparison: RunComparison) -> Iterator[Block]:
 
 
 def _draw_factors(comparison: RunComparison) -> Iterator[Drawing]:
-    """Yield a figure of the factors of each run with their intervals."""
     for number, run in enumerate(comparison.runs[1:], 1):
         rows = [
             (f"{line.benchmark} {line.what}, {line.place}", Percentiles(e.estimate, e.low, e.high))

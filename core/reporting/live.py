@@ -1,7 +1,5 @@
 """A web page that follows a run or a campaign, read only, served while it lasts."""
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import json
@@ -16,6 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from v6t.analysis.report.render import to_html
+from v6t.analysis.report.run import build_document
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
@@ -116,7 +116,7 @@ class LiveView(Listener):
             content = "results, settings, addresses, output of the device"
             announce(f"note: {problem}: {content}; without password or encryption")
 
-    def __enter__(self) -> LiveView:
+    def __enter__(self) -> "LiveView":
         self._thread.start()
         self._announce(f"live: {self.url}")
         return self
@@ -199,12 +199,8 @@ class LiveView(Listener):
             self._version += 1
 
     def _render_run(self) -> str:
-        """Return the report of a run in progress as an HTML page without figures."""
         if self._get_data is None:
             return _WAITING_PAGE
-        from v6t.analysis.report.render import to_html
-        from v6t.analysis.report.run import build_document
-
         # Drawing takes seconds: figures come with the finished report.
         return to_html(build_document(self._get_data(), load_presentations(), max_figures=0))
 

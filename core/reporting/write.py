@@ -5,11 +5,17 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from v6t.analysis.figures.plots import save_pdf
+from v6t.analysis.published.library import list_sources
+from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
+from v6t.analysis.report.latex import figures_to_latex, to_latex
+from v6t.analysis.report.render import to_html, to_markdown
+from v6t.analysis.report.run import MAX_FIGURES, build_document
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import V6tError
 from v6t.base.files import read_text, report_write_errors, write_atomically
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.yaml_file import check_name
+from v6t.core.runs.results import load_run
 from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
 
 DEFAULT_FILES = {  # of a report by format; the run itself writes the CSV file
@@ -31,7 +37,7 @@ FigureSelection = Literal["none", "few", "all", "pdf"]  # figures of a report
 def write_run_report(
     path: Path,
     output: Path | None = None,
-    formats: Sequence[str] = tuple(DEFAULT_FILES),
+    formats: Sequence[str] = (),
     *,
     paper: str | None = None,
     figures: FigureSelection = "few",
@@ -41,7 +47,7 @@ def write_run_report(
 
     Args:
         output: another directory for the report; created if absent.
-        formats: some of :data:`FILES_BY_FORMAT`.
+        formats: some of :data:`FILES_BY_FORMAT`; by default those of :data:`DEFAULT_FILES`.
         paper: reproduce the tables of this paper.
         figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (all, also as PDF files).
         data: data of the run; None to read it from the directory.
@@ -53,15 +59,9 @@ def write_run_report(
         UsageError: the run, paper, format or choice of figures is unknown, or ``output`` holds
             another run or cannot be written.
     """
-    from v6t.analysis.published.library import list_sources
-    from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
-    from v6t.analysis.report.latex import to_latex
-    from v6t.analysis.report.render import to_html, to_markdown
-    from v6t.analysis.report.run import MAX_FIGURES, build_document
-    from v6t.core.runs.results import load_run
-
     if paper is not None:
         check_name(paper, tuple(list_sources()), "paper")
+    formats = tuple(formats or DEFAULT_FILES)
     for name in formats:
         check_name(name, tuple(FILES_BY_FORMAT), "format")
     check_name(figures, get_args(FigureSelection), "choice of figures")
@@ -94,9 +94,6 @@ def write_run_report(
 
 def _write_pdf_figures(directory: Path, data: RunData) -> Path:
     """Write all figures as PDF, and return the path of the LaTeX file that includes them."""
-    from v6t.analysis.report.latex import figures_to_latex
-    from v6t.analysis.report.run import build_document
-
     (directory / "figures").mkdir(exist_ok=True)
     with save_pdf(directory / "figures"):
         document = build_document(data, load_presentations(), max_figures=None)

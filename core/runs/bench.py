@@ -12,6 +12,7 @@ from v6t.core.config.run_setup import RunSetup, make_tester
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.tester import StatefulTester, Tester
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Technology
@@ -120,8 +121,6 @@ class Bench:
         return result
 
     def _make_two_phase_measure(self, tester: Tester) -> Measure:
-        from v6t.drivers.oracle.two_phase import TwoPhaseTester
-
         if self._two_phase is None:
             state = None if self._loopback else self._make_state_device(tester)
             stateful = cast(StatefulTester, tester)

@@ -4,22 +4,23 @@ At a measured rate no frame is lost, so nothing shows what limits the device. If
 more, the device is also sampled just above that rate, and the verdict is based on that trial.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.settings import ProcedureSettings
 from v6t.core.runs.bench import Bench
+from v6t.core.runs.plan import RunPlan
 from v6t.core.runs.results import write_results
 from v6t.core.runs.rundir import BOTTLENECK, RunDir
+from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample, compute_core_shares, summarize_samples
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
@@ -28,10 +29,6 @@ from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial, make_sizes_key
 from v6t.trials.verdict import assess_trial
-
-if TYPE_CHECKING:
-    from v6t.core.runs.plan import RunPlan
-    from v6t.drivers.duts.session.session import Session
 
 MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
 # Offered rate above a measured one, and the smallest that is worth a trial, as multiples of it.
@@ -95,8 +92,6 @@ def _examine_point(
     run_plan: RunPlan, record: Mapping[str, Any], duration_s: float, record_dir: Path
 ) -> list[dict[str, Any]]:
     """Sample the devices at a point, one after the other, and return an entry for each."""
-    from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
-
     setup, run = run_plan.setup, run_plan.setup.settings
     in_lab = setup.tester.in_lab
     all_sizes = map(setup.technology.make_sizes, run.frame_sizes)
@@ -128,23 +123,13 @@ def _examine_point(
             if in_lab:
                 evidence += ("the tester works on the same cores: these figures include its time",)
             summaries = {when: summarize_samples(each).to_json() for when, each in samples.items()}
-            entries.append(
-                {
-                    "device": name,
-                    "frame_sizes": dict(record["frame_sizes"]),
-                    "direction": record["direction"],
-                    "rate_fps": record["median"],
-                    "unsustained": unsustained,
-                    "judged_at": judged.name,
-                    "judged_fps": judged.rate_fps,
-                    "samples": len(loaded),
-                    "idle_percent": compute_core_shares(loaded, "idle"),
-                    "telemetry": summaries,
-                    "limited_by": verdict.limited_by,
-                    "says": verdict.explanation,
-                    "evidence": evidence,
-                }
-            )
+            point = {"frame_sizes": dict(record["frame_sizes"]), "direction": record["direction"]}
+            rates = {"rate_fps": record["median"], "unsustained": unsustained}
+            basis = {"judged_at": judged.name, "judged_fps": judged.rate_fps}
+            load = {"samples": len(loaded), "idle_percent": compute_core_shares(loaded, "idle")}
+            cause = {"limited_by": verdict.limited_by, "says": verdict.explanation}
+            entry = {"device": name, **point, **rates, **basis, **load, "telemetry": summaries}
+            entries.append({**entry, **cause, "evidence": evidence})
     summary = summarize_verdicts(verdicts)
     return [{**entry, "together": summary} for entry in entries] if summary else entries
 
@@ -264,7 +249,6 @@ def _find_failed_phase_one(result: TrialResult) -> PhaseOneResult | None:
 
 
 def _make_trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Trial]:
-    """Return a trial at the measured rate and, if possible, one just above it."""
     sizes, mode = record["frame_sizes"], record["direction"]
     settings = record.get("conditions", {}).get("connections")
     trial = Trial(

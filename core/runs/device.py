@@ -38,7 +38,6 @@ def run_hook(name: str, hook: Hook) -> str:
 
 
 def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
-    """Run a hook's command once and return its output; raise DutError on failure or timeout."""
     hook = f"hook {name}"
 
     def run() -> Output:

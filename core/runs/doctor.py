@@ -1,7 +1,5 @@
 """Checks before a run for ``v6t doctor``: this machine, and the device of a testbed; the list of drivers."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil
@@ -9,23 +7,24 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
+from v6t.core.config.checks import check_capabilities
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import TECHNOLOGIES
+from v6t.core.config.resolve import find_driver_name, resolve_setup
 from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs.dut import find_technology
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.duts.capabilities import find_capabilities
+from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.duts.registry import DRIVERS, list_driver_names, make_driver
+from v6t.drivers.duts.session.session import Session
+from v6t.drivers.tester_kind import TesterKind
 from v6t.drivers.testers import DEFAULT, TESTERS
-
-if TYPE_CHECKING:
-    from v6t.drivers.duts.session.session import Session
-    from v6t.drivers.tester_kind import TesterKind
 
 MIN_FREE_BYTES = 1 << 30  # on the disk for results
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"  # searched for programs after PATH
@@ -78,7 +77,6 @@ def examine_machine(tester: TesterKind | None = None) -> Iterator[Diagnosis]:
 
 
 def _check_system() -> Iterator[Diagnosis]:
-    """Yield findings about the operating system, the cores and settings that make rates vary."""
     text = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     if platform.system() != "Linux":
         yield Diagnosis("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
@@ -99,7 +97,6 @@ def _check_system() -> Iterator[Diagnosis]:
 
 
 def _check_current_directory() -> Diagnosis:
-    """Check that the current directory, where results are written by default, is writable."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
         return Diagnosis("results", "note", f"{here} cannot be written: give a directory with -o")
@@ -146,10 +143,6 @@ def _check_testers(required: TesterKind | None) -> Iterator[Diagnosis]:
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
     """Check the device of a testbed, which is locked but not changed, and yield the findings."""
-    from v6t.core.config.checks import check_capabilities
-    from v6t.core.config.resolve import find_driver_name, resolve_setup
-    from v6t.drivers.duts.devices import make_lab_device
-
     try:
         plugin_name = plugin or find_technology(find_driver_name(testbed))
         setup = resolve_setup(None, testbed, plugin=plugin_name)
@@ -177,9 +170,6 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
 
 
 def _examine_remote_device(setup: RunSetup, plugin: str | None) -> Iterator[Diagnosis]:
-    from v6t.drivers.duts.devices import make_session
-    from v6t.drivers.duts.session.session import Session
-
     session = make_session(setup.driver, setup.intent)
     if session is None:
         yield Diagnosis("device", "note", MANUAL_DEVICE_TEXT)

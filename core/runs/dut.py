@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import DutError, UsageError, hides_interrupt
 from v6t.base.files import acquire_lock
 from v6t.base.log_levels import NOTICE
-from v6t.core.config.plugins import list_names
-from v6t.core.config.run_setup import RunSetup
-from v6t.drivers.duts.registry import list_driver_names as drivers
-from v6t.drivers.duts.registry import load_driver_type
 
 if TYPE_CHECKING:
+    from v6t.core.config.run_setup import RunSetup
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.duts.session.plan_steps import StepComparison
@@ -242,8 +239,10 @@ def rollback(
 def find_technology(driver: str) -> str | None:
     """Return the first technology that a driver can configure; None for a chain of devices."""
     from v6t.core.config.compatibility import list_technologies
+    from v6t.core.config.plugins import list_names
+    from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 
-    if driver not in drivers() or load_driver_type(driver).is_chain:
+    if driver not in list_driver_names() or load_driver_type(driver).is_chain:
         return None
     return next(iter(list_technologies(driver) or list_names()), None)
 
@@ -269,7 +268,6 @@ def _check_configurable(setup: RunSetup) -> None:
 
 
 def _list_lab_devices(setup: RunSetup) -> list[LabSshServer]:
-    """List the lab devices that run an SSH server."""
     from v6t.drivers.duts.lab.ssh import LabSshServer
 
     _check_configurable(setup)

@@ -106,28 +106,22 @@ class IdealDevice:
         return filling_s * (1 if connections.reuse else self.trial_weight)
 
     def _forward_frames(self, trial: Trial) -> DirectionResult:
-        """Simulate the frames of a trial and return the result of each direction."""
         required = trial.frames
         half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
         max_fps = half_fps if self.max_fps is None else self.max_fps
         received = math.floor(required * min(1.0, max_fps / trial.rate_fps))
         if trial.connections is not None and trial.connections.purpose != "prepare":
             received = required
-        lost_s = (0.0, trial.duration_s) if received < required else (None, None)
+        loss_times = {"first_lost_s": 0.0, "last_lost_s": trial.duration_s}
         delays = pairs = None
         if trial.delays is not None:
             timed = trial.delays.tags or received
             lost = 0 if trial.delays.tags else required - received
             delays = {"frames": Distribution((IDEAL_DELAY_NS,), (timed,), lost)}
             pairs = {"frames": Distribution((0,), (max(1, timed - 1),))}
-        return DirectionResult(
-            {"frames": ClassCount("foreground", required, required, received)},
-            trial.total_duration_s,
-            delays=delays,
-            ipdv=pairs,
-            first_lost_s=lost_s[0],
-            last_lost_s=lost_s[1],
-        )
+        counts = {"frames": ClassCount("foreground", required, required, received)}
+        result = DirectionResult(counts, trial.total_duration_s, delays=delays, ipdv=pairs)
+        return replace(result, **loss_times) if received < required else result
 
     def _open_connections(self, connections: Connections) -> PhaseOneResult:
         """Simulate phase 1, which opens connections, and return its result."""
@@ -271,16 +265,11 @@ class RunPlan:
         return list(list_result_warnings(self.setup))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "run": self.setup.settings.to_json(),
-            "points": [asdict(p) for p in self.points],
-            "trials": self.trial_count,
-            "duration_s": self.duration_s,
-            "least_s": self.least_s,
-            "streams": list(self.stream_descriptions),
-            "device_must_be": self.setup.intent.to_json(),
-            "caveats": self.warnings,
-        }
+        head = {"run": self.setup.settings.to_json(), "points": [asdict(p) for p in self.points]}
+        size = {"trials": self.trial_count, "duration_s": self.duration_s, "least_s": self.least_s}
+        streams, intent = list(self.stream_descriptions), self.setup.intent.to_json()
+        rest = {"streams": streams, "device_must_be": intent, "caveats": self.warnings}
+        return {**head, **size, **rest}
 
 
 def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
@@ -366,24 +355,14 @@ def _plan_size(
             needs = benchmark.list_capabilities(setup) | connects
             stage = replace(stages[benchmark.name], mode=mode_name)
             taken = [*stages_before, stage]
-            yield (
-                PlannedPoint(
-                    benchmark.name,
-                    sizes_to_json(point.sizes),
-                    mode_name,
-                    round(point.media_fps),
-                    stage.trials,
-                    sum(each.seconds for each in taken),
-                    sum(each.least_s for each in taken),
-                    setup.tester.describe_counting(needs, point.mode, point.limit_fps),
-                ),
-                taken,
-            )
+            times = sum(each.seconds for each in taken), sum(each.least_s for each in taken)
+            counted_by = setup.tester.describe_counting(needs, point.mode, point.limit_fps)
+            key = benchmark.name, sizes_to_json(point.sizes), mode_name, round(point.media_fps)
+            yield PlannedPoint(*key, stage.trials, *times, counted_by), taken
             stages_before = []
 
 
 def _estimate_selftest(setup: RunSetup, spec: SelfTestSpec) -> tuple[float, int]:
-    """Estimate the duration [s] and the number of trials of a self-test."""
     if not setup.tester.can_loop_back:
         return 0.0, 0
     confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)

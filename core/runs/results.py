@@ -276,7 +276,6 @@ def list_runs(directory: Path) -> list[RunSummary]:
 
 
 def _summarize_run(path: Path) -> Iterator[RunSummary]:
-    """Yield the summary of a run directory; yield nothing if it does not contain a run."""
     config, manifest = (rundir.read_json_object(path / name) for name in (CONFIG, MANIFEST))
     if config is None or manifest is None or "plugin" not in config:
         if os.path.isfile(path / rundir.JOURNAL):  # False in a directory that may not be searched

@@ -15,13 +15,8 @@ from typing import Any
 from v6t.base import files
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
-from v6t.core.config.settings import (
-    RunFileSettings,
-    Settings,
-    Testbed,
-    list_file_names,
-    make_preset_procedure,
-)
+from v6t.core.config import settings as models
+from v6t.core.config.settings import RunFileSettings, Settings, Testbed
 from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
@@ -284,7 +279,7 @@ def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
 def make_settings_files(run: Settings) -> dict[str, dict[str, Any]]:
     """Return the contents of a run file and a testbed file that repeat a run, by file name."""
     values = run.model_dump(mode="json", by_alias=True)
-    preset = make_preset_procedure(run.preset).model_dump(mode="json")
+    preset = models.make_preset_procedure(run.preset).model_dump(mode="json")
     procedure = values["procedure"]
     # a technology may replace the preset's number of connections
     connections = {"count": procedure["connections"]["count"]}
@@ -293,7 +288,9 @@ def make_settings_files(run: Settings) -> dict[str, dict[str, Any]]:
     values["procedure"] = differences
     values["line_rate"] = _format_rate(run.line_rate_bps)
     return {
-        file: {name: values[name] for name in list_file_names(model) if values[name] is not None}
+        file: {
+            name: values[name] for name in models.list_file_names(model) if values[name] is not None
+        }
         for file, model in (("run.yaml", RunFileSettings), ("testbed.yaml", Testbed))
     }
 

@@ -34,18 +34,13 @@ from v6t.trials.result import Measure
 from v6t.trials.trial import Mode
 
 THIS_RUN_SOURCE = "this run"  # source of a capacity that the run measured
-UNKNOWN_SOURCE = (  # if no capacity is stored
-    "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
-    "only the faults of each trial show the tester's limit"
-)
+UNKNOWN_SOURCE = "not measured: join the ports by a cable and run `v6t selftest` with this testbed"
 LAXER_RULES_SOURCE = (  # if the stored capacity was measured under laxer rules
-    "not known under this run's rules: the self-test of {when} found {fps:,.0f} fps with shorter "
-    "trials, a shorter or longer wait or more time to send; run `v6t selftest` with this run's "
-    "settings"
+    "not known under this run's rules: the self-test of {when} found {fps:,.0f} fps under laxer "
+    "ones; run `v6t selftest` with this run's settings"
 )
-SHORT_SELFTEST_SOURCE = (  # of a run that measures the tester itself
-    "twice the rate of a short self-test, or the medium's: the run itself measures the tester"
-)
+# Source in a run that measures the tester itself.
+SHORT_SELFTEST_SOURCE = "twice the rate of a short self-test, or the medium's"
 # File of capacities, in the cache and in the directory of each run that uses stored ones.
 CAPACITY_FILE = "tester-capacity.json"
 # A TCP client listens while it sends: one wait for a core must be short compared with the trial.
@@ -184,7 +179,6 @@ class SelfTest:
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
     def _with_start_rate(self, min_fps: float) -> SelfTestSpec:
-        """Return the specification with ``min_fps`` as start rate if that is higher."""
         begins = self.setup.tester.in_lab and min_fps > self.spec.start_fps
         return replace(self.spec, start_fps=min_fps) if begins else self.spec
 
@@ -235,7 +229,6 @@ def measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict
 
 
 def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict[str, Any]]:
-    """Yield the capacity of one tester at each frame size and in each mode."""
     run, plugin = setup.settings, setup.technology
     with closing(Bench(setup, loopback=True)) as bench:
         measure: Measure = bench.measure

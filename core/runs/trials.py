@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from v6t.base.errors import TesterError
 from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import make_tcp_measure
-from v6t.core.config.settings import find_short_trials
-from v6t.core.config.warnings import list_result_warnings
+from v6t.core.config.warnings import find_short_trials, list_result_warnings
 from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder, with_device_load
@@ -186,11 +185,10 @@ def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
     """Return a warning if the median or the worst steal time is high, else an empty list."""
     if not shares or (median(shares) < MEDIAN_STEAL_LIMIT and max(shares) < MAX_STEAL_LIMIT):
         return []
-    return [
-        f"the hypervisor withheld {median(shares):.0%} of this machine's CPU time in the median "
-        f"trial, {max(shares):.0%} in the worst: rates are those of the remaining time, and "
-        "delays include the pauses"
-    ]
+    share = (
+        f"{median(shares):.0%} of the CPU time in the median trial, {max(shares):.0%} in the worst"
+    )
+    return [f"the hypervisor withheld {share}: rates are lower, and delays include the pauses"]
 
 
 def _read_cpu_ticks() -> Sequence[int]:
@@ -342,7 +340,6 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
 
 
 def _make_point(executor: TrialExecutor, sizes: Sizes, test: SelfTest) -> Point:
-    """Return a point of the run; ``test`` measures the capacity of the tester there."""
     runner, spec = MeasuredPoint(executor, sizes, test), test.spec
     measure, find = executor.measure_device, executor.journal.entries.__getitem__
     return Point(executor.setup, sizes, spec.mode, spec.media_fps, runner, measure, find)

@@ -9,8 +9,8 @@ from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
-from v6t.core.config.settings import Settings, find_short_trials, make_preset_settings
-from v6t.core.config.warnings import list_result_warnings
+from v6t.core.config.settings import Settings, make_preset_settings
+from v6t.core.config.warnings import find_short_trials, list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names
 from v6t.plugins.base import JUMBO_SIZES

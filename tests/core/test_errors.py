@@ -139,9 +139,9 @@ def test_failure_during_a_run_has_status_and_code(option, status, code, tmp_path
 
 TEXTS = [
     ("zz: " + "{" * 16 + "}" * 16, "invalid-yaml"), ("zz: " + "[" * 1000, "invalid-yaml"),
-    ("zz: " + "{a: " * 300 + "}" * 300, "invalid-yaml"),
-    ("".join("  " * n + "a:\n" for n in range(300)), "invalid-yaml"),
-    ("- " * 300 + "1", "invalid-yaml"), ("seed: 0x" + "f" * 5000, "out-of-range"),
+    ("zz: " + "{a: " * 500 + "}" * 500, "invalid-yaml"),
+    ("".join("  " * n + "a:\n" for n in range(500)), "invalid-yaml"),
+    ("- " * 500 + "1", "invalid-yaml"), ("seed: 0x" + "f" * 5000, "out-of-range"),
     ("seed: " + "9" * 5000, "invalid-yaml"), ('label: "\\ud83d"', "not-text"),
     ('"\\ud83d": 1', "not-text"), ("label: \x00", "not-text"), ("x" * 300_000, "file-too-large"),
 ]  # fmt: skip

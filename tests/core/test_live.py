@@ -14,11 +14,11 @@ from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
-from v6t.analysis.report import run as run_report
 from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.run_setup import make_setup
+from v6t.core.reporting import live
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector
 from v6t.core.runs.runner import execute
@@ -127,8 +127,8 @@ def test_live_view_ends_with_run(tmp_path):
 
 @pytest.mark.slow
 def test_report_is_built_only_on_request(tmp_path, monkeypatch):
-    listener, build = Mock(Listener), Mock(wraps=run_report.build_document)
-    monkeypatch.setattr(run_report, "build_document", build)
+    listener, build = Mock(Listener), Mock(wraps=live.build_document)
+    monkeypatch.setattr(live, "build_document", build)
     with LiveView(LOOPBACK, tmp_path / "alone") as view:
         measure(tmp_path / "alone", CompositeListener(view, listener))
     assert build.call_count == 0

@@ -179,7 +179,7 @@ def test_stateful_nat44_file_has_many_addresses(tmp_path):
     assert run.procedure.connections.reading == "linear"
 
 
-@pytest.mark.parametrize(("mode", "comment"), [(0, "enumerates neither"), (4, "")])
+@pytest.mark.parametrize(("mode", "comment"), [(0, "Without enumeration"), (4, "")])
 def test_unsupported_enumeration_becomes_unique_pseudorandom(mode, comment, tmp_path):
     """Commit 40abd02 of siitperf has ``Enumerate-ports 4``, with accounting."""
     setup = convert(tmp_path, NAT64.replace("Enumerate-ports 3", f"Enumerate-ports {mode}"))

@@ -9,6 +9,7 @@ import pytest
 from v6t.analysis.report import run as run_report
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
+from v6t.core.cli import run_console
 from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut, results, tester_capacity
@@ -153,7 +154,8 @@ def test_results_are_written_under_the_lock_of_the_run(tmp_path, monkeypatch):
             acquire_lock(directory)
         write(directory, content)
 
-    monkeypatch.setattr(results, "write_results", check_lock_and_write)
+    for module in (results, run_console):
+        monkeypatch.setattr(module, "write_results", check_lock_and_write)
     words = ("run", "siit", "--tester", "sim", "--mode", "forward", "--reps", 1)
     done = v6t(*words, "--fail-below", "1", "-o", tmp_path / "out")
     assert (done.status, write.call_args.args[1]["fail_below_fps"]) == (0, 1.0), done
