@@ -1,16 +1,10 @@
 """Arrays of delays as the distributions a trial's result carries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.arrays import I64
 from v6t.trials.delays import Distribution
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64
-
 
 BUCKET_BITS = 10  # buckets are at most one part in ``2**BUCKET_BITS`` wide
 

@@ -103,7 +103,6 @@ class Hosts:
         return self._build_frame(self._device_mac, IPV6, build_icmpv6(host, target, message))
 
     def _answer_arp(self, packet: bytes) -> bytes | None:
-        """Return the ARP reply to a request for a host."""
         if packet[:8] != struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST) or len(packet) < 28:
             return None
         asker_mac, asker, target = packet[8:14], packet[14:18], packet[24:28]
@@ -113,7 +112,6 @@ class Hosts:
         return self._build_frame(asker_mac, ARP, body)
 
     def _answer_solicitation(self, asker_mac: bytes, packet: bytes) -> bytes | None:
-        """Return the advertisement that answers a solicitation for a host."""
         if len(packet) < 64 or packet[6] != ICMPV6 or packet[7] != 255:
             return None
         length = read_word(packet, 4)
@@ -133,7 +131,6 @@ class Hosts:
         return self._build_frame(asker_mac, IPV6, build_icmpv6(target, asker, advertisement))
 
     def _build_frame(self, to: bytes, kind: int, packet: bytes) -> bytes:
-        """Build a frame from the hosts' MAC address."""
         frame = to + self._mac + self._tag + struct.pack("!H", kind) + packet
         return frame + bytes(max(0, MIN_FRAME_OCTETS - len(frame)))
 

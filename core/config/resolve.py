@@ -241,7 +241,10 @@ def _merge_params(
     try:
         return values, validate(kind.params_model, values, source, ("params",)), tuple(defaults)
     except UsageError as exc:
-        if exc.code == "unknown-setting" and exc.path[-1] in make_procedure_model().model_fields:
+        if (
+            exc.code == "unknown-setting"
+            and exc.path[-1] in models.make_procedure_model().model_fields
+        ):
             exc.hint = f"{exc.path[-1]} is a setting of the procedure: use --set-procedure"
         file = {} if source.document is None else source.document.data
         named = file.get("plugin")

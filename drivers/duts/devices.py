@@ -67,7 +67,6 @@ def make_session(
 def _make_chain_session(
     driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, connect: Connect
 ) -> ChainSession | None:
-    """Return a session with the configured parts of a chain, or None without any."""
     rollback_command = rollback_command or build_rollback_command(record_dir)
     parts = driver.get_parts(intent)
     logins = [part.driver.options.ssh if part.driver.configures_device else None for part in parts]

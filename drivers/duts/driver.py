@@ -206,7 +206,6 @@ class Driver(ABC):
         return plan
 
     def _add_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
-        """Return the plan with filters, agents and changes that the intent requires."""
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
         if required.sessions and self.get_session_reading(intent) is not None:

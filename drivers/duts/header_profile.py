@@ -1,27 +1,22 @@
 """How the frames of an implementation, or of a chain of them, differ from the reference translation."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-from v6t.drivers.tester import OracleDecorator
+from numpy.typing import NDArray
+from v6t.drivers.tester import Oracle, OracleDecorator
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy, merge_policies
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, PROTOCOL_IPIP, read_hops, view
 from v6t.packets.reference import EXHAUSTED, Expected
 from v6t.packets.walker import Network, build_layout, group_by_headers
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import U8, Mask
-    from v6t.packets.direction import Direction
-
-    Networks = Sequence[Network]  # IP headers of frames, from the outermost to the innermost
+Networks = Sequence[Network]  # IP headers of frames, from the outermost to the innermost
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
 """Trials of name resolution: a client asks and judges on the left, an authority answers on the right."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from v6t.base.errors import TesterError
@@ -20,15 +18,13 @@ from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.intent.device import Links, make_host_arguments
+from v6t.packets.arrays import I64, U8, Mask
 from v6t.packets.headers import UDP, to_numbers, view
 from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
 from v6t.profiles.dns.zone import Zone
 from v6t.trials.result import Answers, ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Queries, Trial
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, U8, Mask
 
 PORT_BLOCKS = 128
 """Trials until ports are used again: an answer to an earlier trial is recognized by its port."""

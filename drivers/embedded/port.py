@@ -1,22 +1,18 @@
 """Ports of the embedded tester: rings, the hosts that are played, and frames that the tester loses."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.drivers.clock import ClockReading, find_faults_since
 from v6t.drivers.embedded.sender import BATCH, SendingSchedule
 from v6t.drivers.embedded.timing import Pace
 from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
 from v6t.drivers.neighbours import Hosts, select_requests
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, U8, Mask
+from v6t.packets.arrays import I64, U8, Mask
 
 MAX_LOOKS = 64  # Readings of a ring until it counts as empty
 SMALL_BATCH, GATHERING_S = 32, 0.0001
@@ -50,13 +46,11 @@ class HostPort(ABC):
             self._rx.send(frame)
 
     def _reset_counters(self) -> None:
-        """Reset the counters for a trial."""
         self._control = self._answered = 0
         self._rx.count_drops()
         self._dropped_before = _count_interface_drops(self._rx.interface)
 
     def _read_losses(self) -> dict[str, int]:
-        """Count the frames that ring and interface dropped in the trial."""
         dropped = _count_interface_drops(self._rx.interface) - self._dropped_before
         return {"ring_drops": self._rx.count_drops(), "interface_drops": dropped}
 

@@ -1,17 +1,17 @@
 """The receiving role: recognises, counts and samples the frames of one direction."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.drivers.delays import summarize_us
 from v6t.drivers.embedded.port import HostPort
 from v6t.drivers.embedded.timing import Arrivals, ClassDelays, TimedTrial
 from v6t.drivers.oracle.compare import compare_samples, describe_missing_frame, merge_comparisons
 from v6t.drivers.oracle.connection_oracle import (
+    ConnectionOracle,
     TableLocation,
     find_foreground,
     list_foregrounds,
@@ -19,17 +19,13 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_duplicates
+from v6t.drivers.tester import Oracle
 from v6t.packets import trailer
+from v6t.packets.arrays import I64, U8, U32, Mask
 from v6t.packets.direction import Direction
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.drivers.oracle.connection_oracle import ConnectionOracle
-    from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import I64, U8, U32, Mask
 
 SAMPLES_PER_STREAM = 1000  # Frames per trial that are compared, about
 MAX_DELAYS = 1 << 20  # Delays kept per trial; of more, a regular sample
@@ -301,7 +297,6 @@ class Receiver(HostPort):
 
 
 def _count_frames(tally: StreamTally) -> dict[str, int]:
-    """Return the counts of a tally as fields of a ClassCount."""
     received = int(np.count_nonzero(tally.seen))
     late = 0 if tally.late is None else int(np.count_nonzero(tally.late & ~tally.seen))
     return {

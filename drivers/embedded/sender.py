@@ -1,10 +1,8 @@
 """The sending role: the streams of one direction at a constant rate into a transmit ring."""
 
-from __future__ import annotations
-
 import time
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from v6t.drivers.embedded.timing import Pace, select_started
@@ -17,12 +15,10 @@ from v6t.drivers.oracle.connection_oracle import (
 )
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.packets import trailer
+from v6t.packets.arrays import U8, U32
 from v6t.profiles.compiler.schedule import count_frames, list_classes_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, U32
 
 LEAD_S = 0.05  # Time between the start request and the first frame, in which workers get ready
 BATCH = 512  # Largest number of frames per system call

@@ -80,7 +80,6 @@ class TcpWorkers:
         self._server.close()
 
     def _release_states(self) -> None:
-        """Release the states of the last trial's connections."""
         self._states = None
         if self._file is not None:
             self._file.close()

@@ -10,13 +10,17 @@ import itertools
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.drivers.embedded.port import TICK_S, ClientPort, ExchangePort, ServerPort
 from v6t.drivers.embedded.timing import Pace
+from v6t.drivers.oracle.connection_oracle import TableLocation
 from v6t.drivers.oracle.state_table import MemoryFile
+from v6t.packets.arrays import I64, U8, U32, Mask
 from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response, split_into_segments
 from v6t.profiles.tcp.segments import (
     ACK,
@@ -33,17 +37,10 @@ from v6t.profiles.tcp.segments import (
     decode_server_isns,
     read_quoted_segments,
 )
-from v6t.trials.connections import TcpCounts
+from v6t.trials.connections import Tcp, TcpCounts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.drivers.oracle.connection_oracle import TableLocation
-    from v6t.packets.arrays import I64, U8, U32, Mask
-    from v6t.profiles.streams import Stream
-    from v6t.trials.connections import Tcp
-
-    Connections = I64
-    Numbers = U32
+Connections = I64
+Numbers = U32
 
 Step = Literal["open", "ask", "rst", "fin"]  # What is done in each connection
 LOOK_S = 0.002  # Interval at which the client reads the server's states
@@ -414,7 +411,6 @@ class TcpClient(ClientPort, TcpEnd):
         return connections[connections < self._count]
 
     def _handle_syn_acks(self, read: SegmentFields, indices: Connections, known: Mask) -> None:
-        """Open the connections of valid SYN-ACKs."""
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
         right = read.acknowledgement == self._compute_client_isns(indices) + np.uint32(1)
         right &= read.sequence == self._compute_server_isns(indices)

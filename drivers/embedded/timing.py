@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.packets.arrays import F64, I64, Mask
 from v6t.profiles.compiler.schedule import find_positions, list_classes_with_index
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Timeline, choose_slot_s
 from v6t.trials.trial import FlowStarts, Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 MAX_WAITING = 1 << 20  # Delays that are collected before they are put into buckets
 

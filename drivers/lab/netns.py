@@ -17,7 +17,6 @@ def _load_libc() -> ctypes.CDLL:
 
 
 def _check(status: int, what: str) -> None:
-    """Raise OSError if a system call failed."""
     if status:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

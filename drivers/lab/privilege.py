@@ -82,7 +82,6 @@ def _try(kind: str) -> str | None:
 
 
 def _make_user_hint() -> str:
-    """Return the hint for a kernel that forbids user namespaces."""
     for name, bad, reason in _KERNEL_REASONS:
         with suppress(OSError):
             if (Path("/proc/sys") / name).read_text().strip() == bad:

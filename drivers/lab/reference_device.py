@@ -1,21 +1,16 @@
 """The reference device: a technology's own reference translation behind two rings."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
-from v6t.packets.arrays import sort_unique
+from v6t.drivers.tester import Oracle
+from v6t.packets.arrays import U8, sort_unique
 from v6t.packets.direction import DIRECTIONS, Direction
-
-if TYPE_CHECKING:
-    from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import U8
 
 BATCH = 1024  # Frames that are translated at a time
 
@@ -68,7 +63,6 @@ class ReferenceDut:
         return bool(groups)
 
     def _apply_faults(self, rows: U8, forwarded: int) -> U8:
-        """Drop, duplicate or corrupt frames."""
         faults = self._faults
         number = np.arange(forwarded + 1, forwarded + len(rows) + 1)
         if 0 <= faults.corrupt_octet < rows.shape[1]:

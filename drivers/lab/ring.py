@@ -3,8 +3,6 @@
 Slots have a fixed size, so headers and frames of many slots are strided views of one mapping.
 """
 
-from __future__ import annotations
-
 import errno
 import mmap
 import select
@@ -12,15 +10,11 @@ import socket
 import struct
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.drivers.placement import MAX_RING_FRAMES, RING_BLOCK_OCTETS, RING_OCTETS
-from v6t.packets.arrays import sort_unique
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import I64, U8
+from v6t.packets.arrays import I64, U8, sort_unique
 
 _SOL_PACKET, _TPACKET_V2, _PROMISCUOUS, _ETH_P_ALL = 263, 1, 1, 3
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION = 1, 5, 6, 10

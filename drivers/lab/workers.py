@@ -175,7 +175,6 @@ def _run(pipe: Connection, log: str, inherits: bool) -> None:
 
 
 def _serve(pipe: Connection) -> None:
-    """Create the role and answer requests."""
     role_class, namespace, values = pipe.recv()
     if namespace is not None:
         netns.enter(namespace)
@@ -200,6 +199,5 @@ def _serve(pipe: Connection) -> None:
 
 
 def _describe_error(exc: Exception) -> tuple[str, str]:
-    """Return the answer to a request that failed."""
     blamed = describe_culprit(exc)
     return ("error", f"{type(exc).__name__}: {exc}") if blamed is None else ("blamed", blamed)

@@ -1,27 +1,20 @@
 """Comparison of received frames with the reference translation."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.oracle.replay import make_frames
+from v6t.drivers.oracle.replay import FrameSource, make_frames
+from v6t.drivers.tester import Oracle
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets import trailer
+from v6t.packets.arrays import I32, I64, U8
+from v6t.packets.direction import Direction
+from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.walker import walk
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from v6t.drivers.oracle.replay import FrameSource
-    from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import I32, I64, U8
-    from v6t.packets.direction import Direction
-    from v6t.packets.header_policy import HeaderPolicy
 
 _UNCHANGED_POLICY = headerpolicy.HeaderPolicy()  # policy of a cable, which changes no header
 
@@ -121,7 +114,6 @@ def describe_missing_frame(
 
 
 def _translate(sent: U8, direction: Direction, oracle: Oracle | None) -> tuple[U8, I32]:
-    """Return the reference translations of frames, and their lengths."""
     if oracle is None:
         return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)
     answer = oracle.expect(direction, sent)
@@ -129,7 +121,6 @@ def _translate(sent: U8, direction: Direction, oracle: Oracle | None) -> tuple[U
 
 
 def _group_by_length(samples: list[U8]) -> list[U8]:
-    """Join arrays of equally long frames."""
     groups: dict[int, list[U8]] = {}
     for rows in samples:
         groups.setdefault(rows.shape[1], []).append(rows)
@@ -197,7 +188,6 @@ _FIELDS = {"Ethernet": _ETHERNET, "IPv4": _IPV4, "IPv6": _IPV6, "GRE": _GRE, "UD
 
 
 def _name_field(frame: bytes, at: int) -> str:
-    """Return the name of the header field at an octet."""
     deep = 0
     for header in walk(frame):
         deep += header.name in ("IPv4", "IPv6")

@@ -1,11 +1,9 @@
 """The reference translation of a stateful device: its plugin, with the connection of each frame."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from v6t.base.errors import TesterError
@@ -13,17 +11,15 @@ from v6t.drivers.oracle.replay import ConnectionOrder, Cycle, FrameSource, Repla
 from v6t.drivers.oracle.state_table import ROW_OCTETS, MemoryFile, StateTable
 from v6t.drivers.tester import Oracle, OracleDecorator
 from v6t.packets import trailer
+from v6t.packets.arrays import I64, U8
+from v6t.packets.direction import Direction
+from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.reference import Expected, ReferenceTranslation
+from v6t.profiles.dns.zone import Zone
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.trials.connections import ReadingOrder
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, U8
-    from v6t.packets.direction import Direction
-    from v6t.packets.header_policy import HeaderPolicy
-    from v6t.profiles.dns.zone import Zone
 
 
 @runtime_checkable

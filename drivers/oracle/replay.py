@@ -1,20 +1,16 @@
 """Sources of frames for phase 2: the Initiator's connections again, the Responder's table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.drivers.oracle.state_table import StateTable
+from v6t.packets.arrays import I64, U8, U32
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.profiles.streams import Checksum, Stream
 from v6t.trials.connections import ReadingOrder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import I64, U8, U32
 
 
 class FrameSource(Protocol):

@@ -4,22 +4,17 @@ Rows lie in a memory file that several processes map; it vanishes with the proce
 Row k belongs to connection k (:class:`v6t.drivers.tester.StatefulTester`); a row of zeros was never learned.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.base.errors import TesterError
-from v6t.packets.arrays import sort_unique
+from v6t.packets.arrays import I64, U8, U64, sort_unique
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import I64, U8, U64
 
 ROW_OCTETS = {4: 12, 6: 36}  # Octets of a row by IP version
 MAX_CONNECTIONS = 1 << 28  # Largest table: 3 GiB of IPv4 connections

@@ -104,7 +104,6 @@ class TwoPhaseTester:
     def _run_phase_two(
         self, trial: Trial, connections: Connections, phase_one: PhaseOneResult
     ) -> TrialResult:
-        """Run phase 2 with established connections."""
         if (standing := self._standing) is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
         before = self._tester.read_clock()

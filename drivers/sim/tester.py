@@ -4,8 +4,6 @@ For rehearsing campaigns (``--tester sim``), for testing procedures, for estimat
 is drawn from the seed and the trial's key, so a resumed run meets the same device.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import time
@@ -14,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 from v6t.base.errors import TesterError
@@ -22,6 +20,7 @@ from v6t.drivers.delays import make_distribution, round_to_buckets
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.device import BLOCK_FRAMES, Device, SimOptions, SimTable, compute_spread
 from v6t.drivers.tester import Oracle, PhaseCounts, select_directions
+from v6t.packets.arrays import I64, Mask
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames, list_classes
 from v6t.profiles.streams import StreamSet
@@ -36,9 +35,6 @@ from v6t.trials.result import (
     choose_slot_s,
 )
 from v6t.trials.trial import CONFIGURATION_CHANGES, Capability, Queries, Trial, name_change_hook
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, Mask
 
 __all__ = ["EPOCH", "SimOptions", "SimTester"]
 
@@ -295,7 +291,6 @@ class SimTester:
         )
 
     def _simulate_loss(self, direction: str, trial: Trial, device: Device) -> _Loss:
-        """Compute the number of frames that the device loses, and the times of the losses."""
         o, event = self.options, trial.device_event
         full = trial.first_segment_frames
         if trial.flow_starts is not None:  # only while all flows send is the rate the trial's

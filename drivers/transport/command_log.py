@@ -67,7 +67,6 @@ def describe_failure(exc: BaseException) -> str:
 
 
 def _format_command(command: str, text: str) -> str:
-    """Return a command with its standard input, ready to be copied."""
     command = _shorten(command, COMMAND_LIMIT)
     if text:
         body = _shorten(text, COMMAND_LIMIT)

@@ -153,7 +153,6 @@ class SshTransport:
         return [*self._client.make_command_prefix(*never, *options), "--", self._client.host]
 
     def _connect(self, client: SshClient) -> None:
-        """Start the connection that all commands share."""
         password = self._get_password()
         socket = client.directory / "mux"
         words = client.make_command_prefix(
@@ -181,7 +180,6 @@ class SshTransport:
             time.sleep(_POLL_S)
 
     def _check_namespace(self) -> None:
-        """Check that the network namespace of the options exists."""
         if (netns := self._options.netns) and (done := self.run("true")).status:
             problem = f"{self.name}: its network namespace cannot be entered: {done.cause}"
             hint = f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it"
@@ -208,7 +206,6 @@ class SshTransport:
         return Unreachable(problem, "check address, port and sshd", code="unreachable")
 
     def _make_timeout_error(self, where: str) -> Unreachable:
-        """Make the error of a login that took too long."""
         problem = f"{where}: no login within {self._options.connect_deadline_s:g} s"
         return Unreachable(problem, "is the device up, and is port 22 open?", code="timeout")
 

@@ -162,7 +162,6 @@ class LocalTransport:
         """Do nothing, since commands need no connection."""
 
     def _make_command(self, command: str, condition: str = "") -> list[str]:
-        """Return the command line that runs a shell line."""
         return [*self._before, "sh", "-c", contract.make_shell_line(command, condition=condition)]
 
 

@@ -126,7 +126,6 @@ class LabDut(LabDevice):
         return self._server.make_transport(self.driver.options.ssh.netns)
 
     def _await_free_interfaces(self) -> None:
-        """Wait until the interfaces of an earlier lab have disappeared."""
         transport = NamespaceTransport(self._pid)
         end = time.monotonic() + FREE_INTERFACES_LIMIT_S
         while time.monotonic() < end:

@@ -134,7 +134,6 @@ class Lock(Heartbeat):
 
 
 def _make_directory_error(transport: Transport, directory: str, reason: str) -> DutError:
-    """Return the error for a state directory that cannot be made or locked."""
     problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
     if reason:
         problem += f": {' '.join(reason.split())[:200]}"

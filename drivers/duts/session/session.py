@@ -218,7 +218,6 @@ class Session(Transaction, DeviceSession):
         raise DutError(f"{self.name}: the state was not emptied: {cause}", code="check-failed")
 
     def _reboot_device(self, step: Step) -> None:
-        """Reboot the device, log in again and commit the plan."""
         boot = self.read_boot_id()
         try:
             self.transport.run(step.command, step.text, REBOOT_COMMAND_DEADLINE_S)

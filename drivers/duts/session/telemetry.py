@@ -196,7 +196,6 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
 
 
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
-    """Yield the figures of a reading in each pair of consecutive samples."""
     return pairwise(sample.figures.get(reading, {}) for sample in samples)
 
 

@@ -269,13 +269,11 @@ class Transaction(Connection):
         return "" if (ssh := self.driver.options.ssh) is None else ssh.netns
 
     def _start_timer(self) -> None:
-        """Start the rollback timer unless the options disable it."""
         if self.limit_s:
             self._store.start_timer(self.limit_s)
             self._timer_runs = True
 
     def _remove_record(self) -> None:
-        """Stop the rollback timer and remove the undo record."""
         self._store.stop_timer()
         self._store.remove()
 
