@@ -1,20 +1,15 @@
 """Bayesian inference of the critical load from loss counts, over two shapes of the loss function."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.trials.load_estimate import LoadEstimate, ShapeLoadEstimate, TrialLoss
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    F64 = NDArray[np.float64]
+F64 = NDArray[np.float64]
 
 SAMPLE_COUNT = 500  # points at which each round computes the posterior
 MIN_EFFECTIVE_SHARE = 0.3  # least effective sample size of a round, as a share of the points

@@ -12,20 +12,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.packets import checksum
-from v6t.packets.arrays import sort_unique
+from v6t.packets.arrays import I64, U8, Mask, sort_unique
+from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, view
 from v6t.packets.walker import FrameHeader, build_layout, group_by_headers
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import I64, U8, Mask
-    from v6t.packets.direction import Direction
-
-    Headers = NDArray[np.void]
+Headers = NDArray[np.void]
 
 Dscp = Literal["allowed", "copied", "zero"] | int
 _FRAGMENT_HEADER = 44

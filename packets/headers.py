@@ -4,16 +4,10 @@ Field names are those of scapy, except that fields that share an octet have one 
 ``view(packets, IPV4)["ttl"] <= 1`` reads and ``view(packets, IPV4)["ttl"] -= 1`` writes.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
+from v6t.packets.arrays import U8, U64
 from v6t.packets.checksum import update_checksum
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, U64
 
 PROTOCOL_IPIP, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6 = 4, 6, 17, 41
 DONT_FRAGMENT = 0x4000  # bit of ``flags_frag`` in an IPv4 header

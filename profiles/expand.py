@@ -5,16 +5,14 @@ A NumPy interpreter of ``vm.instructions`` with random access by frame number, w
 change is one array expression over a block of frames; checksums are sums over these words only.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.packets.arrays import sort_unique
+from v6t.packets.arrays import I64, U8, U32, sort_unique
 from v6t.packets.checksum import fold, sum_words
 from v6t.packets.headers import PROTOCOL_TCP, PROTOCOL_UDP
 from v6t.packets.walker import Network, locate_headers
@@ -22,11 +20,8 @@ from v6t.profiles.compiler.instructions import L4_TCP, L4_UDP
 from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.streams import Stream, StreamSet
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import I64, U8, U32
-
-    Values = dict[str, U32]
-    Instruction = Mapping[str, Any]
+Values = dict[str, U32]
+Instruction = Mapping[str, Any]
 
 BLOCK_FRAMES = 2048  # computed at a time: the working set stays in the cache
 MULTIPLIER, INCREMENT = 214013, 2531011  # of TRex's linear congruential generator, ``fastrand``

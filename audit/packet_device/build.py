@@ -1,16 +1,10 @@
 """Build the packet-level device of a technology from its audit views."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from v6t.audit.packet_device import nat, relays, translator
 from v6t.audit.packet_device.device import PacketDevice
 from v6t.base.errors import UsageError
 from v6t.plugins import audit_views as views
-
-if TYPE_CHECKING:
-    from v6t.plugins.base import Technology
+from v6t.plugins.base import Technology
 
 # view, attribute that it must have, device
 DEVICES: tuple[tuple[type, str, type[PacketDevice]], ...] = (

@@ -1,20 +1,16 @@
 """What all packet-level devices do: Ethernet, discards, routes, hop limits and ICMP errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from v6t.audit import ip_packet as ip
 from v6t.audit.clause import SIDES
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packets import Wire
+from v6t.intent.device import DeviceIntent
 from v6t.plugins.audit_views import Address, SideName
 from v6t.plugins.reference_device import ETHERTYPE, make_link_headers
-
-if TYPE_CHECKING:
-    from v6t.intent.device import DeviceIntent
 
 HOP_LIMIT = 64
 QUOTED_OCTETS = {4: 548, 6: 1232}  # errors have 576 (RFC 1812, section 4.3.2.3) or 1,280 octets

@@ -1,12 +1,10 @@
 """NATs: mappings with timers, and the NAT44, NAT66, NAT64 and AFTR that are made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
 from v6t.audit import ip_packet as ip
@@ -15,10 +13,8 @@ from v6t.audit.packet_device.device import PacketDevice, Sent, build_error_packe
 from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.relays import TunnelingDevice
 from v6t.audit.packet_device.translator import TranslatingDevice
+from v6t.intent.device import DeviceIntent
 from v6t.plugins.audit_views import Address, Nat, SideName
-
-if TYPE_CHECKING:
-    from v6t.intent.device import DeviceIntent
 
 RESET_S, UDP_S = 240.0, 300.0  # after an RST (RFC 7857, section 2.2); default of UDP
 WINDOW = 1 << 20

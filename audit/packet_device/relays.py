@@ -1,11 +1,8 @@
 """Relays and customer edges: MAP-E, MAP-T and lightweight 4over6; tunnels, also of IPv6 in IPv4."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from v6t.audit import ip_packet as ip
 from v6t.audit.clause import flip_side
@@ -13,10 +10,8 @@ from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressSharing, MapDomain, TableMap, has_port
 from v6t.audit.packet_device.translator import TranslatingDevice
+from v6t.intent.device import DeviceIntent
 from v6t.plugins.audit_views import Address, CustomerEdge, SharedAddressRelay, SideName, TunnelEnd
-
-if TYPE_CHECKING:
-    from v6t.intent.device import DeviceIntent
 
 NOT_ECT, CONGESTION = 0b00, 0b11
 WRONG_SOURCE = IcmpError(1, 5)  # ICMPv6: the source address failed the ingress policy

@@ -1,23 +1,19 @@
 """Translators: IP/ICMP (RFC 7915) with the packets that errors quote, and IPv6 prefixes (RFC 6296)."""
 
-from __future__ import annotations
-
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv6Network
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from v6t.audit import ip_packet as ip
 from v6t.audit.clause import flip_side
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent
 from v6t.audit.packet_device.maps import TableMap, translate_prefix
+from v6t.intent.device import DeviceIntent
 from v6t.plugins.audit_views import Address, SideName
-
-if TYPE_CHECKING:
-    from v6t.intent.device import DeviceIntent
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from v6t.profiles.compiler.instructions import Instruction, Op, declare_list, declare_range
-from v6t.profiles.model import make_limit_error
-
-if TYPE_CHECKING:
-    from v6t.profiles.model import Variable
+from v6t.profiles.model import Variable, make_limit_error
 
 MAX_WIDTH = 48  # bits of a model variable (EA bits, RFC 7597, section 5.2)
 WORD = 32  # bits of a flow variable that a masked write can read

@@ -1,18 +1,13 @@
 """Ethernet, IP and UDP around DNS messages, many at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.headers import ETHERNET, IP, IPV4, IPV6, PROTOCOL_UDP, UDP, VLAN, read_hops, view
 from v6t.packets.walker import ETHERTYPES_VLAN, FrameLayout, Network
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
-    from v6t.profiles.dns.zone import Address
+from v6t.profiles.dns.zone import Address
 
 DNS_PORT = 53
 _ETHERTYPES = {4: 0x0800, 6: 0x86DD}  # by IP version

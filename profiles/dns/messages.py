@@ -1,12 +1,10 @@
 """Batches of DNS questions, the authoritative server's answers, and verdicts on what the client receives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets.arrays import sort_unique
+from numpy.typing import NDArray
+from v6t.packets.arrays import U8, U32, Mask, sort_unique
 from v6t.packets.headers import to_octets
 from v6t.profiles.dns.zone import (
     LABEL_OCTETS,
@@ -19,10 +17,6 @@ from v6t.profiles.dns.zone import (
     encode_name,
     read_name,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, U32, Mask
 
 A, CNAME, SOA, AAAA = 1, 5, 6, 28
 HEADER = 12  # octets

@@ -3,19 +3,14 @@
 A name is ``AAA-BBB-CCC-DDD.dns64perf.test``, as in dns64perf++, and its A record the address it spells.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.packets.address_layouts import make_embedded_address_layout
+from v6t.packets.arrays import U8, U32, Mask
 from v6t.packets.headers import to_octets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, U32, Mask
 
 Address = IPv4Address | IPv6Address
 

@@ -3,23 +3,18 @@
 The timestamp option (RFC 7323) holds the number of the connection, which the other end echoes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import fold, write_ipv4_checksum
 from v6t.packets.headers import IP, IPV4, IPV6, PROTOCOL_TCP, TCP, to_numbers, view
 from v6t.packets.walker import group_by_headers, locate_endpoints, walk_with_quote
 from v6t.profiles.tcp.http import HEADER_OCTETS, OPENING_OCTETS, SEGMENT_OCTETS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, Mask
-
-    Numbers = NDArray[np.uint32]
+Numbers = NDArray[np.uint32]
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 NUMBER_BITS = 28  # of a timestamp, for the connection number; the other 4 identify the trial
