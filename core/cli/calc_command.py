@@ -262,6 +262,11 @@ def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResul
     rate_bps = parse_line_rate(line_rate)
     values: dict[str, Any] = {"line_rate_bps": round(rate_bps), "frame_size": frame_size}
     max_fps = compute_max_frame_rate_fps(rate_bps, frame_size, overhead)
+    if not max_fps:
+        problem = (
+            f"a line of {rate_bps:g} bit/s carries no frame of {frame_size} octets in a second"
+        )
+        raise UsageError(problem, "write for example 10G, 2.5Gbps or 100M", code="out-of-range")
     values |= {"overhead": overhead, "max_fps": max_fps, "convention": "per_direction"}
     return _make_values_result(values)
 

@@ -164,7 +164,7 @@ def nats(draw, **own):
         "initiator_count": hosts, "responder_count": draw(integers(2, 4)), "enumerate_ips": 3,
     }  # fmt: skip
     if draw(integers(0, 2)) == 0:
-        params["port_block"] = draw(one_of((8, 64, 256)))
+        params["port_block"] = draw(one_of((1, 8, 64, 256)))
     if draw(integers(0, 2)) == 0:
         params["session_limit"] = draw(one_of((8, 1000, 40000)))
     return {**params, **draw(make_params_strategy(**own))}

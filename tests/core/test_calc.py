@@ -4,6 +4,7 @@ import json
 
 import pytest
 from v6t.tests.core.support import v6t
+from v6t.tests.expect import expect_refusal
 
 RULE = ["--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24", "--ea-len", 13]
 FIGURE_8 = [*RULE, "--psid-offset", 0]
@@ -72,6 +73,7 @@ def test_max_rate_includes_the_overhead():
     """RFC 8219 appendix A."""
     words = ("--line-rate", "10G", "--frame-size", 64, "--overhead", 20)
     assert run_calc("rate", *words)["max_fps"] == 12_019_230
+    expect_refusal(v6t("calc", "rate", "--line-rate", "10", "--frame-size", "64"), "out-of-range")
 
 
 def list_notes(*arguments):

@@ -43,7 +43,7 @@ class Dns64Server(LinuxDriver):
         """Return a template with the placeholders of its fields replaced."""
         config = f"{directory}/{self.config_file_name}"
         fields = {"options": self.options, "directory": directory, "config": config}
-        return template.format(dns64=dns64, **fields)
+        return self.format_template(template, dns64=dns64, **fields)
 
     def make_flush_step(self, directory: str) -> plan.Step:
         """Return the step that flushes the cache and checks that the server answers."""

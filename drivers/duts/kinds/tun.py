@@ -54,7 +54,7 @@ class TunTranslator(LinuxDriver):
         """Return a template with ``{program}``, ``{config}``, ``{pid}`` and ``{log}`` replaced."""
         file = f"{self.options.state_dir}/{self.process_name}"
         files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
-        return template.format(program=self.options.program, **files)
+        return self.format_template(template, program=self.options.program, **files)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"its `tx.dropped` are frames that {self.display_name} did not read"

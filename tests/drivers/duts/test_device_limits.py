@@ -394,6 +394,11 @@ def test_missing_or_different_program_is_rejected(driver, output, code, words):
         make_driver(driver, {}).extract_version(output)
 
 
+def test_template_with_an_unknown_placeholder_is_refused():
+    with expect_error("invalid-placeholder", mentions="pidd"):
+        make_driver("tundra", {}).fill_in("{program} {pidd}")
+
+
 def test_nat46_version_is_module_checksum(tmp_path):
     module = tmp_path / "nat46.ko"
     module.write_bytes(b"v6t")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from v6t.base.errors import DutError
+from v6t.base.errors import DutError, ExtensionError
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, parse_linux_facts
@@ -44,6 +44,14 @@ class LinuxDriver(Driver):
             self.version_command = self.version_command.replace("{program}", program)
         if self.has_filters:
             self.optional_programs = (*self.optional_programs, filters.FILTER_PROGRAM)
+
+    def format_template(self, template: str, **fields: Any) -> str:
+        """Return a template with its placeholders replaced; raise ExtensionError for unknown ones."""
+        try:
+            return template.format(**fields)
+        except (LookupError, AttributeError, ValueError) as exc:
+            problem = f"the driver {self.name} cannot fill in its template '{template:.60}': {exc}"
+            raise ExtensionError(problem, code="invalid-placeholder") from exc
 
     def get_configured_timeout_s(self, intent: Intent) -> int:
         """Return the UDP timeout to configure [s]; 0 keeps the device's default."""
