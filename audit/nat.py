@@ -283,7 +283,7 @@ class NatSuite(Suite):
         low, high = view.public_ports
         can_hairpin = find_prefix_requirement(view.prefix, view.pool) is None
         can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
-        # the flush is proved by a second mapping beside the host's first one
+        # the flush is proved by a second mapping next to the host's first one
         impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve,
                       "flush-": view.mapping_capacity < 2}  # fmt: skip
         h = NatHosts(view, subject.wire)

@@ -1,22 +1,26 @@
 """Protocols of testers: TRex, the embedded and the simulated tester."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Container, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from v6t.base.errors import TesterError
 from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.packets.arrays import U8
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.reference import Expected, ReferenceTranslation
-from v6t.profiles.dns.zone import Zone
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections, TcpCounts
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import Capability, Trial, list_directions
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
+    from v6t.profiles.dns.zone import Zone
 
 
 class Oracle(ReferenceTranslation, Protocol):

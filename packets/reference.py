@@ -6,11 +6,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from v6t.packets.arrays import I32, U8, Reasons
-from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import I32, U8, Reasons
+    from v6t.packets.direction import Direction
 
 FORWARDED, NOT_OURS, NOT_FORWARDED, EXHAUSTED = range(4)
 COMMON_REASONS = (

@@ -3,14 +3,19 @@
 That takes about half the time per frame, but the frames repeat after as many as there are rows.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
-from v6t.packets.arrays import U8
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import U8
 
 WINDOW_SIZES = (1, 2, 4, 8)  # octets of a list's values
 MAX_EXACT_ROWS = 8192  # programs with a period of up to this are always replaced

@@ -1,12 +1,10 @@
 """The contract of a device driver, which describes commands and never runs them."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
@@ -19,12 +17,10 @@ from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Oracle
 from v6t.drivers.transport.redaction import register_secrets
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Port
 from v6t.intent.families import DeviceConfig
-
-if TYPE_CHECKING:
-    from v6t.drivers.transport.ssh_options import SshOptions
-    from v6t.packets.direction import Direction
+from v6t.packets.direction import Direction
 
 # Makes the UsageError for a setting that an implementation does not support.
 make_unsupported_error = partial(UsageError, code="unsupported-by-device")

@@ -1,9 +1,7 @@
 """The reference device, and devices that are configured by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
@@ -13,10 +11,8 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
-
-if TYPE_CHECKING:
-    from v6t.drivers.transport.ssh_options import SshOptions
 
 
 class ReferenceOptions(HookOptions):

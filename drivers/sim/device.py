@@ -1,16 +1,20 @@
 """The simulated device: its limits, faults, delays and connection table."""
 
+from __future__ import annotations
+
 import math
 import random
 import zlib
 from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 from v6t.base.strict_model import StrictModel
-from v6t.packets.arrays import I64
-from v6t.packets.walker import FrameLayout
-from v6t.profiles.streams import StreamSet
+
+if TYPE_CHECKING:
+    from v6t.packets.arrays import I64
+    from v6t.packets.walker import FrameLayout
+    from v6t.profiles.streams import StreamSet
 
 Hashed = Literal["ports", "addresses", "both", "none"]
 """Fields that the hash of a device with several cores covers; ``both``: some bits of either."""

@@ -8,11 +8,12 @@ of every field as it can. Bit t of ``stride * j`` is bit t of j, inverted or not
 below, so counters of any strides supply the higher bits, each every second bit of a stretch.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from v6t.profiles.compiler.flow_variables import (
     FlowVariable,
     FrameVariable,
@@ -24,6 +25,9 @@ from v6t.profiles.compiler.flow_variables import (
 )
 from v6t.profiles.compiler.instructions import MAX_LIST, Op
 from v6t.profiles.model import Kind, make_limit_error
+
+if TYPE_CHECKING:
+    import numpy as np
 
 LISTED_BITS = 15  # a list of TRex has at most 2^15 values that fill these low bits
 MIN_SHUFFLED_BITS = 12  # low bits that must be shuffled below a slow counter

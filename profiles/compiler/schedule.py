@@ -4,17 +4,22 @@ Frame ``k`` of a class of weight ``w`` comes at ``(k + 1/2) / w`` of each period
 class is first. All functions raise UsageError if weights are invalid.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from v6t.base.errors import UsageError
-from v6t.packets.arrays import I64
 from v6t.profiles.model import make_model_error
 
-Classes = NDArray[np.intp]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.packets.arrays import I64
+
+    Classes = NDArray[np.intp]
 
 MAX_PERIOD = 1 << 22  # frames: one period is kept in memory
 

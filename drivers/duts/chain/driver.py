@@ -8,11 +8,9 @@ and one routing table cannot hold the routes of two parts to the same hosts. A s
 therefore needs its own network namespace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from v6t.base.errors import UsageError
@@ -25,14 +23,11 @@ from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.session.undo_store import PART_PREFIX
 from v6t.drivers.tester import Oracle
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import DeviceIntent, DeviceRequirements, PartIntent
 from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.header_policy import HeaderPolicy
-
-if TYPE_CHECKING:
-    from v6t.drivers.transport.ssh_options import SshOptions
-
 
 # values of HeaderPolicy.zero_checksum, from lenient to strict
 _ZERO_CHECKSUM_VALUES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")

@@ -1,23 +1,19 @@
 """Steps of a plan in a session: their scripts, undo entries, comparison and display."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.errors import DutError
+from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import ACTIONS, Check, Expectation, IfExists, Plan, Step, shorten_output
 from v6t.drivers.duts.session import shell
 from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_LIMIT_S, UndoEntry
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.redaction import shorten_command
-
-if TYPE_CHECKING:
-    from v6t.drivers.duts.driver import Driver
 
 
 class StepState(str, Enum):
