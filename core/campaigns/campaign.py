@@ -194,10 +194,17 @@ def _resolve_run(
         testbed.data["tester"] = {"kind": tester}
     setup = resolve_setup(planned_run.run, testbed, **options)
     run_plan = plan(setup, stream_cache)
-    name = name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes)
-    identity = planned_run.experiment, planned_run.testbed, dict(planned_run.axes)
-    size = run_plan.trial_count, run_plan.duration_s, run_plan.digest
-    return CompiledRun(name, *identity, setup.settings.to_json(), *size, plan=run_plan)
+    return CompiledRun(
+        name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),
+        planned_run.experiment,
+        planned_run.testbed,
+        dict(planned_run.axes),
+        setup.settings.to_json(),
+        run_plan.trial_count,
+        run_plan.duration_s,
+        run_plan.digest,
+        plan=run_plan,
+    )
 
 
 def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str:

@@ -123,13 +123,23 @@ def _examine_point(
             if in_lab:
                 evidence += ("the tester works on the same cores: these figures include its time",)
             summaries = {when: summarize_samples(each).to_json() for when, each in samples.items()}
-            point = {"frame_sizes": dict(record["frame_sizes"]), "direction": record["direction"]}
-            rates = {"rate_fps": record["median"], "unsustained": unsustained}
-            basis = {"judged_at": judged.name, "judged_fps": judged.rate_fps}
-            load = {"samples": len(loaded), "idle_percent": compute_core_shares(loaded, "idle")}
-            cause = {"limited_by": verdict.limited_by, "says": verdict.explanation}
-            entry = {"device": name, **point, **rates, **basis, **load, "telemetry": summaries}
-            entries.append({**entry, **cause, "evidence": evidence})
+            entries.append(
+                {
+                    "device": name,
+                    "frame_sizes": dict(record["frame_sizes"]),
+                    "direction": record["direction"],
+                    "rate_fps": record["median"],
+                    "unsustained": unsustained,
+                    "judged_at": judged.name,
+                    "judged_fps": judged.rate_fps,
+                    "samples": len(loaded),
+                    "idle_percent": compute_core_shares(loaded, "idle"),
+                    "telemetry": summaries,
+                    "limited_by": verdict.limited_by,
+                    "says": verdict.explanation,
+                    "evidence": evidence,
+                }
+            )
     summary = summarize_verdicts(verdicts)
     return [{**entry, "together": summary} for entry in entries] if summary else entries
 

@@ -159,11 +159,16 @@ class RemainingTimeEstimator:
         self._trials += 1
         if self._first_share is None:
             self._first_share = self._share_done
-        remaining = self.stage.trials * (1 - self._share_done)
-        remaining_trials = round(remaining + sum(stage.trials for stage in self._coming))
-        times_s = self.estimate_remaining_s(), self._clock() - self._began
-        counts = self._trials, remaining_trials
-        return CurrentTrial(self.stage, trial, previous_result, *times_s, *counts)
+        remaining_trials = self.stage.trials * (1 - self._share_done)
+        return CurrentTrial(
+            self.stage,
+            trial,
+            previous_result,
+            self.estimate_remaining_s(),
+            self._clock() - self._began,
+            self._trials,
+            round(remaining_trials + sum(stage.trials for stage in self._coming)),
+        )
 
     def estimate_remaining_s(self) -> float:
         first, elapsed_s = self._first_share or 0.0, self._compute_stage_time_s()

@@ -61,8 +61,13 @@ class Journal:
     def append(self, trial: Trial, result: TrialResult) -> None:
         """Append a trial and its result to the file, durably."""
         self.open()
-        head = {"schema": SCHEMA, "run": self.run or "", "n": len(self.entries) + 1}
-        entry: dict[str, Any] = {**head, "trial": encode(trial), "result": encode(result)}
+        entry: dict[str, Any] = {
+            "schema": SCHEMA,
+            "run": self.run or "",
+            "n": len(self.entries) + 1,
+            "trial": encode(trial),
+            "result": encode(result),
+        }
         body = json.dumps(entry, separators=(",", ":"), sort_keys=True)
         line = f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
         written = os.write(self._file, line)

@@ -112,16 +112,21 @@ class IdealDevice:
         received = math.floor(required * min(1.0, max_fps / trial.rate_fps))
         if trial.connections is not None and trial.connections.purpose != "prepare":
             received = required
-        loss_times = {"first_lost_s": 0.0, "last_lost_s": trial.duration_s}
+        lost_s = (0.0, trial.duration_s) if received < required else (None, None)
         delays = pairs = None
         if trial.delays is not None:
             timed = trial.delays.tags or received
             lost = 0 if trial.delays.tags else required - received
             delays = {"frames": Distribution((IDEAL_DELAY_NS,), (timed,), lost)}
             pairs = {"frames": Distribution((0,), (max(1, timed - 1),))}
-        counts = {"frames": ClassCount("foreground", required, required, received)}
-        result = DirectionResult(counts, trial.total_duration_s, delays=delays, ipdv=pairs)
-        return replace(result, **loss_times) if received < required else result
+        return DirectionResult(
+            {"frames": ClassCount("foreground", required, required, received)},
+            trial.total_duration_s,
+            delays=delays,
+            ipdv=pairs,
+            first_lost_s=lost_s[0],
+            last_lost_s=lost_s[1],
+        )
 
     def _open_connections(self, connections: Connections) -> PhaseOneResult:
         """Simulate phase 1, which opens connections, and return its result."""
@@ -265,11 +270,16 @@ class RunPlan:
         return list(list_result_warnings(self.setup))
 
     def to_json(self) -> dict[str, Any]:
-        head = {"run": self.setup.settings.to_json(), "points": [asdict(p) for p in self.points]}
-        size = {"trials": self.trial_count, "duration_s": self.duration_s, "least_s": self.least_s}
-        streams, intent = list(self.stream_descriptions), self.setup.intent.to_json()
-        rest = {"streams": streams, "device_must_be": intent, "caveats": self.warnings}
-        return {**head, **size, **rest}
+        return {
+            "run": self.setup.settings.to_json(),
+            "points": [asdict(p) for p in self.points],
+            "trials": self.trial_count,
+            "duration_s": self.duration_s,
+            "least_s": self.least_s,
+            "streams": list(self.stream_descriptions),
+            "device_must_be": self.setup.intent.to_json(),
+            "caveats": self.warnings,
+        }
 
 
 def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
@@ -355,10 +365,19 @@ def _plan_size(
             needs = benchmark.list_capabilities(setup) | connects
             stage = replace(stages[benchmark.name], mode=mode_name)
             taken = [*stages_before, stage]
-            times = sum(each.seconds for each in taken), sum(each.least_s for each in taken)
-            counted_by = setup.tester.describe_counting(needs, point.mode, point.limit_fps)
-            key = benchmark.name, sizes_to_json(point.sizes), mode_name, round(point.media_fps)
-            yield PlannedPoint(*key, stage.trials, *times, counted_by), taken
+            yield (
+                PlannedPoint(
+                    benchmark.name,
+                    sizes_to_json(point.sizes),
+                    mode_name,
+                    round(point.media_fps),
+                    stage.trials,
+                    sum(each.seconds for each in taken),
+                    sum(each.least_s for each in taken),
+                    setup.tester.describe_counting(needs, point.mode, point.limit_fps),
+                ),
+                taken,
+            )
             stages_before = []
 
 

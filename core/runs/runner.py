@@ -272,17 +272,20 @@ class Runner:
     def _write_results(self) -> None:
         """Write results, repetitions and raw trials, unless the stored results are more complete."""
         executor = self._executor
-        head = {"schema": results.SCHEMA, "status": self._status, "label": self._run.label}
-        caveats = [*executor.list_warnings(), *self._list_tester_warnings()]
         optional = {
             "run": self._journal.run,
             "finding": executor.finding,
             "bottleneck": self._results.stored.get("bottleneck"),
             COUNTERS_KEY: executor.counts.entries,
         }
-        present = {name: value for name, value in optional.items() if value}
-        content = {**head, "caveats": caveats, **present}
-        self._results.write(content, has_new_trials=executor.measured_count > 0)
+        head = {
+            "schema": results.SCHEMA,
+            "status": self._status,
+            "label": self._run.label,
+            "caveats": [*executor.list_warnings(), *self._list_tester_warnings()],
+            **{name: value for name, value in optional.items() if value},
+        }
+        self._results.write(head, has_new_trials=executor.measured_count > 0)
 
     def _write_manifest(self, tester: dict[str, Any] | None) -> None:
         """Add the tester, the end of the run, its status and its first result to the manifest."""
